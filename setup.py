@@ -1,7 +1,7 @@
 """Builds the extensions.
 
-Each file of pyx/kernels, pyx/images and pyx/move is translated to C once and compiled for each
-instruction set.  The other files are compiled once.
+pyx/simd has a C file for each instruction set, which becomes a table of functions.  It is compiled
+with flags of its own.  All else is compiled once.
 
 Environment variables:
 
@@ -20,27 +20,36 @@ import struct
 import sys
 import sysconfig
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.errors import CompileError, LinkError
+from setuptools.modified import newer_group
 
-ROOMS = ("images", "kernels", "move")
-KERNELS = sorted(path for room in ROOMS for path in Path("pyx", room).glob("*.pyx"))
-ONCE = [Path("pyx/machine.pyx"), Path("pyx/plan/plan.pyx")]
-# The GPU compiles these rules, too: at run time, from the folder of the package.
-RULES = [Path("pyx/plan", name) for name in ("rules.h", "rules_levels.h", "rules_rotated.h")]
-FOLDER_OF_GPU = Path("roicy/cuda/kernels")
+# The extensions, by their names in roicy/_kernels.
+KERNELS = {
+    name: f"pyx/{folder}{name}.pyx"
+    for folder, names in {
+        "": ("machine", "isa"),
+        "plan/": ("plan",),
+        "kernels/": ("forward", "grad_input", "grad_boxes", "max_pool", "max_sample"),
+        "images/": ("crop", "paste"),
+    }.items()
+    for name in names
+}
+PROVIDER = "roicy.onnxruntime.provider", "pyx/onnxruntime/provider.pyx"  # ONNX Runtime loads it
+# Flags of the instruction sets of x86-64.  pyx/simd has a C file for each.
 X86 = {
     "baseline": [],
     "avx2": ["-march=x86-64-v3"],
     "avx512": ["-march=x86-64-v4", "-mprefer-vector-width=512"],
 }
-PACKAGE = "roicy._kernels"
-PROVIDER = "roicy.onnxruntime.provider", "pyx/onnxruntime/provider.pyx"  # ONNX Runtime loads it
-SHARED = f"{PACKAGE}.memoryviews"  # Cython's code for memoryviews, once for all extensions
+# The GPU compiles these rules, too: at run time, from the folder of the package.
+RULES = [Path("pyx/plan", name) for name in ("rules.h", "rules_levels.h", "rules_rotated.h")]
+FOLDER_OF_GPU = Path("roicy/cuda/kernels")
 DEBUG = os.environ.get("ROICY_BUILD_DEBUG", "0") != "0"
 FLAGS = shlex.split(os.environ.get("ROICY_BUILD_FLAGS", ""))
 DIRECTIVES = {
@@ -69,59 +78,25 @@ def instruction_sets():
     return {name: known[name] for name in wanted}
 
 
-def extension_of(name, source, flags=()):
-    """Return an extension.  Cython passes over headers that no folder of it has."""
-    return Extension(name, [str(source)], include_dirs=["pyx"], extra_compile_args=list(flags))
-
-
 def extensions():
-    found = [extension_of(SHARED, f"build/{SHARED}.c"), extension_of(*PROVIDER)]
-    found += [extension_of(f"{PACKAGE}.{file.stem}", file) for file in ONCE]
-    for isa, flags in instruction_sets().items():
-        found += [extension_of(f"{PACKAGE}.{isa}.{file.stem}", file, flags) for file in KERNELS]
-    return found
+    sources = {f"roicy._kernels.{name}": source for name, source in KERNELS.items()}
+    sources.update([PROVIDER])
+    return [Extension(name, [source], include_dirs=["pyx"]) for name, source in sources.items()]
 
 
 def translate(extensions):
-    """Write the C files of extensions.
-
-    Cython knows each kernel by a name without an instruction set.  A copy for each set has the
-    name of the module that it becomes, which Python's table of modules has to say.
-    """
-    modules = [extension_of(name_of(file), file) for file in KERNELS + ONCE]
+    """Make extensions of Cython into those of C, and say which headers they include."""
     made = cythonize(
-        [extension_of(SHARED, f"build/{SHARED}.c"), extension_of(*PROVIDER), *modules],
-        include_path=["pyx", "."],
-        build_dir="build/c",
-        compiler_directives=DIRECTIVES,
-        shared_utility_qualified_name=SHARED,
+        extensions, include_path=["pyx", "."], build_dir="build/c", compiler_directives=DIRECTIVES
     )
     written = {module.name: module for module in made}
     for extension in extensions:
-        module = written.get(extension.name) or written[name_of(Path(extension.sources[0]))]
-        extension.sources = list(module.sources)
-        extension.depends = with_included(module.depends)
-        if extension.name != module.name:
-            extension.sources = [renamed(module, extension.name)]
-
-
-def name_of(file):
-    """Return how Cython knows a file: those of move/, which kernels import, have their own pxd."""
-    return f"move.{file.stem}" if file.parent.name == "move" else f"{PACKAGE}.{file.stem}"
-
-
-def renamed(module, name):
-    """Return the path of a copy of the C file of a module for an instruction set."""
-    source, copy = Path(module.sources[0]), Path("build", "c", f"{name}.c")
-    package = name.rpartition(".")[0]
-    if not copy.exists() or copy.stat().st_mtime <= source.stat().st_mtime:
-        text = source.read_text().replace(f'"{module.name}', f'"{name}')
-        copy.write_text(text.replace('"move.', f'"{package}.'))
-    return str(copy)
+        extension.sources = written[extension.name].sources
+        extension.depends = with_included(written[extension.name].depends)
 
 
 def with_included(headers):
-    """Return headers and those that they include."""
+    """Return headers, or C files, and what they include.  Cython looks at headers of pyx alone."""
     found = [Path(header) for header in headers]
     for header in found:
         for name in re.findall('^ *#include "(.+)"', header.read_text(), re.MULTILINE):
@@ -164,7 +139,29 @@ class BuildExt(build_ext):
         for extension in self.extensions:
             extension.extra_compile_args += optimise + openmp[0] + FLAGS
             extension.extra_link_args += openmp[1] + FLAGS
+            if extension.name.endswith(".isa"):
+                self.add_tables(extension, optimise + FLAGS)
         super().build_extensions()
+
+    def add_tables(self, extension, flags):
+        """Compile the table of each instruction set, and link them into an extension."""
+        isas = instruction_sets()
+        built = " ".join(f"IS_BUILT({isa})" for isa in reversed(isas))
+        extension.define_macros.append(("BUILT", built))
+
+        def compiled(isa):
+            source = Path("pyx/simd", f"{isa}.c")
+            target = Path(self.build_temp, source.with_suffix(".o"))
+            if self.force or newer_group(with_included([source]), str(target)):
+                own = [self.prefix + flag for flag in isas[isa]]
+                self.compiler.compile(
+                    [str(source)], self.build_temp, include_dirs=["pyx"], extra_postargs=own + flags
+                )
+            return str(target)
+
+        with ThreadPoolExecutor(self.parallel) as threads:
+            extension.extra_objects = list(threads.map(compiled, isas))
+        extension.depends += extension.extra_objects
 
     def use_clang_cl(self):
         """Compile for Windows by Clang.

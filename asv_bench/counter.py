@@ -278,16 +278,15 @@ def plain(symbol):
     return module + rest
 
 
-def sizes(package, isa):
+def sizes(package):
     """Return bytes of what is loaded of each extension, and of all files of a wheel."""
     found = {}
     package = Path(package)
-    for path in [*package.glob("_kernels/*.so"), *package.glob(f"_kernels/{isa}/*.so")]:
+    for path in package.glob("_kernels/*.so"):
         text, data = load("builds").run(["size", str(path)]).splitlines()[1].split()[:2]
         found[f"extension {path.name.split('.')[0]}"] = {"bytes": int(text) + int(data)}
     files = [path for path in package.rglob("*") if path.suffix in (".py", ".so", ".pyi", ".cu")]
-    # Builds in place have kernels for AVX-512, too.
-    packed = [len(zlib.compress(one.read_bytes())) for one in files if "avx512" not in one.parts]
+    packed = [len(zlib.compress(one.read_bytes())) for one in files]
     return dict(sorted(found.items())) | {"wheel": {"bytes": sum(packed)}}
 
 
@@ -379,7 +378,7 @@ def count(only=None, isa="avx2", package=None, keep=None, longer=0):
     versions, others = json.loads(printed)
     others[IMPORT]["memory"] = of_import
     versions["valgrind"] = load("builds").run(["valgrind", "--version"]).strip()
-    return versions, joined(dict(files.values()), others) | sizes(package, isa)
+    return versions, joined(dict(files.values()), others) | sizes(package)
 
 
 def joined(counts, others):

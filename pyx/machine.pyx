@@ -1,5 +1,6 @@
 """What this build and this processor can do."""
 
+from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.limits cimport INT_MAX
 
 
@@ -55,11 +56,14 @@ cdef int startable(int wanted) noexcept nogil:
     return c_startable(wanted) if wanted > 1 else 1
 
 
-def free_lazily(unsigned char[::1] block):
+def free_lazily(block):
     """Let the system take the pages of a block, whose values are lost.  False if it cannot."""
     cdef bint done
+    cdef Py_buffer memory
+    PyObject_GetBuffer(block, &memory, PyBUF_SIMPLE | PyBUF_WRITABLE)
     with nogil:
-        done = free_pages(&block[0], block.shape[0])
+        done = free_pages(memory.buf, memory.len)
+    PyBuffer_Release(&memory)
     return done
 
 

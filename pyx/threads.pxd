@@ -2,7 +2,7 @@
 from cython.parallel cimport prange, threadid
 
 from roicy._kernels.machine cimport startable
-from simd.simd cimport pages_alloc, pages_free
+from simd.structs cimport pages_alloc, pages_free
 
 ctypedef void (*WorkFunction)(const void *call, Py_ssize_t task, char *scratch) noexcept nogil
 

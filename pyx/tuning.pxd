@@ -58,14 +58,8 @@ cdef enum:
 
 # ----------------------------------------------------------------------------------------- load
 cdef enum:
-    WIDEN_PIXELS = 64              # pixels of a small type converted at once           # no record
-    MIN_TRANSPOSE_PIXELS = 4       # pixels of a row: fewer are packed one by one       # R077
-    PACK_ROWS_AHEAD = 16           # rows packed at once: streams are found once        # R071
-    TILE_HEADROOM = 4              # 1/4 of the spare rows of a tile lie above the box  # no record
-    COPY_PIXELS_AHEAD = 4          # pixels ahead that are prefetched while bins copy   # R174
     THIN_GAIN = 4                  # times fewer pixels, for packing taps alone to pay  # R351
     MAX_COVER = 4                  # times boxes cover a map, for prefetches to pay     # R141
-    BINS_TOGETHER = 16             # bins of a position-sensitive task: a cache line    # R164
 
 # ---------------------------------------------------------------------------------------- crops
 cdef enum:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from . import _dispatch, _threads
-from ._kernels import machine
+from ._kernels import isa, machine
 
 __version__ = "0.1.0"
 
@@ -36,7 +36,7 @@ def show_config() -> None:
     """
     import platform  # it takes milliseconds, and only reports need it
 
-    built, supported = ", ".join(_dispatch.built()), ", ".join(machine.supported())
+    built, supported = ", ".join(isa.built()), ", ".join(machine.supported())
     lines = {
         "roicy": __version__,
         "numpy": np.__version__,

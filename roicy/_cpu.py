@@ -13,8 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from . import _arguments, _dispatch, _levels, _memory, _results
+from . import _arguments, _levels, _memory, _results
 from ._arguments import INT32, Arguments
+from ._kernels import forward as sums
+from ._kernels import grad_boxes, grad_input, isa, max_pool, max_sample
 from ._kernels.plan import Plan
 from ._table import MAX_PIXEL, WEIGHTED_SUM, Operator
 
@@ -77,16 +79,15 @@ def forward(plan: Plan, out: np.ndarray, extra: Any) -> None:
     target = out if out.dtype == plan.dtype else _memory.new(out.shape, plan.dtype)
     layout = plan.layout
     target_nchw = layout.nchw(target)
-    kernels = _dispatch.kernels
     argmax = layout.nchw(extra) if isinstance(extra, np.ndarray) else None
     empty = plan.empty_levels()
     while plan.next(MAX_BOXES):
         if plan.row.reduction is WEIGHTED_SUM:
-            kernels.forward.forward(plan, target_nchw)
+            sums.forward(plan, target_nchw)
         elif plan.row.reduction is MAX_PIXEL:
-            kernels.max_pool.forward(plan, target_nchw, argmax)
+            max_pool.forward(plan, target_nchw, argmax)
         else:
-            kernels.max_sample.forward(plan, target_nchw, bool(extra))
+            max_sample.forward(plan, target_nchw, bool(extra))
     # At last, since nothing is to be written if a plan lacks memory; and row by row, since NumPy
     # has no right error where a list of rows lacks memory.
     for _, rows in empty:
@@ -101,7 +102,7 @@ def forward(plan: Plan, out: np.ndarray, extra: Any) -> None:
 def _round(values: np.ndarray, out: np.ndarray, threads: int) -> None:
     """Write new float32 values to an array of a small type."""
     rounded = out if out.flags.c_contiguous else _memory.new(out.shape, out.dtype)
-    _dispatch.kernels.round.narrow(values, _arguments.bits(rounded), ord(out.dtype.char), threads)
+    isa.narrow(values, _arguments.bits(rounded), ord(out.dtype.char), threads)
     if rounded is not out:
         out[...] = rounded
 
@@ -111,7 +112,7 @@ def backward(plan: Plan, grad: np.ndarray, outs: list[np.ndarray]) -> None:
     empty = plan.empty_levels()
     plan.bind(outs)
     while plan.next(MAX_BOXES):
-        _dispatch.kernels.grad_input.grad_input(plan, grad)
+        grad_input.grad_input(plan, grad)
     for level, _ in empty:  # at last: nothing is written where a plan lacks memory
         outs[level][...] = 0
 
@@ -122,20 +123,19 @@ def backward_max(
     """Write the gradient of the map of maxima of pixels; new: whether nobody else has `out` yet."""
     _, _, height, width = plan.map_size()
     pixels = height * width
-    kernels = _dispatch.kernels.max_pool
     grad, argmax = plan.layout.packed(grad), plan.layout.packed(argmax)
     target = out if out.flags.c_contiguous else np.empty(out.shape, out.dtype)
     # Nothing may be written to an array of the caller's if an index is wrong.  A new array is
     # shown to nobody, so the kernel checks as it goes.
     if not new or plan.empty_levels():
         flat = argmax.ravel("K")  # as it lies in memory, if it has no gaps
-        if kernels.outside(flat.reshape(1, 1, 1, -1), flat.size, pixels, plan.max_threads):
+        if max_pool.outside(flat.reshape(1, 1, 1, -1), flat.size, pixels, plan.max_threads):
             raise _outside(argmax, pixels)
     for _ in plan.empty_levels():
         target[...] = 0
     plan.bind([target])
     while plan.next():
-        if kernels.backward(plan, grad, argmax):
+        if max_pool.backward(plan, grad, argmax):
             raise _outside(argmax, pixels)
     if target is not out:
         out[...] = target
@@ -152,9 +152,9 @@ def backward_samples(plan: Plan, grad: np.ndarray, out: np.ndarray, products: bo
     """Write the gradient of the map of maxima of samples, or of products."""
     for _ in plan.empty_levels():
         out[...] = 0
-    grad_input = plan.layout.nchw(out)
+    target = plan.layout.nchw(out)
     while plan.next(MAX_BOXES):
-        _dispatch.kernels.max_sample.backward(plan, grad, grad_input, products)
+        max_sample.backward(plan, grad, target, products)
 
 
 def backward_boxes(plan: Plan, grad: np.ndarray) -> Any:
@@ -166,7 +166,7 @@ def backward_boxes(plan: Plan, grad: np.ndarray) -> Any:
     while plan.next(most):
         rows = plan.rows()
         sums = np.zeros((count, len(rows), plan.edges))
-        _dispatch.kernels.grad_boxes.grad_boxes(plan, grad, sums)
+        grad_boxes.grad_boxes(plan, grad, sums)
         with np.errstate(all="ignore"):  # infinite pixels give infinite gradients, or NaN
             out[rows] = sums.sum(axis=0)
     boxes = plan.arguments.boxes

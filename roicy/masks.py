@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsFloat, SupportsIndex, Ty
 
 import numpy as np
 
-from . import _arguments, _boxes, _dispatch, _limits, _memory, _results, _threads
+from . import _arguments, _boxes, _limits, _memory, _results, _threads
 from ._arguments import FLOAT32
+from ._kernels import paste
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -156,11 +157,7 @@ def paste_masks(
                 f"image_shape: {shape}, expected less than 2**32 pixels, which COCO's codes count"
             )
         turned = _padded(given.transpose(0, 2, 1), border, computed)
-        counts = (
-            _dispatch.kernels.paste.codes(turned, places, corners, chosen, shape, threads)
-            if len(given)
-            else []
-        )
+        counts = paste.codes(turned, places, corners, chosen, shape, threads) if len(given) else []
         return [{"size": list(shape), "counts": one} for one in counts]
     types = (computed, UINT8) if least is None else (BOOL, UINT8)
     result, cleared = _images(out, (len(given), *shape), types, (given, rows))
@@ -168,9 +165,7 @@ def paste_masks(
         values = 1 if least is not None else 2 if result.dtype == UINT8 else 0
         target = result.view(UINT8) if result.dtype == BOOL else result
         padded = _padded(given, border, computed)
-        _dispatch.kernels.paste.images(
-            padded, places, corners, chosen, values, target, cleared, threads
-        )
+        paste.images(padded, places, corners, chosen, values, target, cleared, threads)
     return result
 
 

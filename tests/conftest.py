@@ -77,12 +77,13 @@ def _words(value):
 
 
 @pytest.fixture
-def use_kernels(monkeypatch):
+def use_kernels():
     """Give a function that has the test go on with the kernels of an instruction set."""
-    return lambda isa: monkeypatch.setattr(_dispatch, "kernels", _dispatch.load(isa))
+    yield _dispatch.use
+    _dispatch.use(_dispatch.ISA)
 
 
-@pytest.fixture(params=_dispatch.KNOWN)
+@pytest.fixture(params=("baseline", "avx2", "avx512"))
 def isa(request, use_kernels):
     """Run the test with the kernels of each instruction set."""
     if request.param not in _dispatch.usable():

@@ -31,8 +31,7 @@ from pathlib import Path
 import numpy as np
 
 from roicy import _cpu
-from roicy._dispatch import kernels
-from roicy._kernels import machine
+from roicy._kernels import forward, machine, max_pool
 from roicy._table import PRROI_POOL
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -116,9 +115,9 @@ FAULTS = [
     ("a column is summed for another", "simd/numbers.inc.h",
      "sum = i > first ? NAME(FUSED)(weight[i], sums[{l||0}], sum)"),
     ("a number replaces what it is added to", "simd/numbers.inc.h",
-     "*at = NAME(FUSED)(weight_y[j], weight_x[i] * gradient, {*at||0});"),
+     "*at = NAME(FUSED)(weight_y[j], weight_x[i] * value, {*at||0});"),
     ("a pixel of few channels forgets a box", "simd/numbers.inc.h",
-     "REAL *at = to + *pixel * column, sum = {*at||0};"),
+     "REAL *at = (REAL *)to + *pixel * column, sum = {*at||0};"),
     ("the last bin of a channel is left out", "simd/scatter.inc.h",
      "for (; i < {line.count||line.count - 1}; i++)\n            bad |= NAME(add_one)(plane"),
     ("half of the lanes is left out", "simd/correlate.inc.h",
@@ -134,18 +133,18 @@ FAULTS = [
     ("halves are cut off", "simd/convert.h", "(bounded - bias + {0xfff||0} + (bounded >> 13 & 1))"),
     ("integers have no upper limit", "simd/convert.h",
      "value = value < {high||1e9f} ? value : high;"),
-    ("the lanes of a partial block are shifted", "move/tile.pyx",
-     "to[x * all_lanes + lane] = row[{lane||0} * strides.channel + x * strides.x]"),
+    ("the lanes of a partial block are shifted", "simd/tile.inc.h",
+     "at[x * LANES + l] = row[{l||0} * step.channel + x * step.x];"),
     ("the last column of a strip is left out", "kernels/row_lanes.pxd",
      "= memory, part.window.x0, {part.window.x1||part.window.x1 - 1}"),
     ("the last number of a strip is not summed", "images/rows.inc.h",
      "ptrdiff_t at = i + run <= count ? i : {count - run||count - run - 1};"),
-    ("rows are packed too late", "move/tile.pyx",
-     "if window.y1 > {tile.y1||tile.y1 + 1}:\n        bottom"),
+    ("rows are packed too late", "simd/tile.inc.h",
+     "if (window->y1 > {tile->y1||tile->y1 + 1}) {"),
     ("the last row of cells is left out", "move/tile.pxd",
      "if cell.y0 >= {window.y1||window.y1 - 1} or"),
     ("samples before the last row read one row twice", "kernels/max_sample.pyx",
-     "row + (steps.y if pixel[s] + {1||2} < all.y1 else 0)\n                keep_samples"),
+     "row + (steps.y if pixel[s] + {1||2} < all.y1 else 0)"),
     ("levels are rounded up", "plan/rules_levels.h",
      "(level + {(REAL)rule->close||(REAL)0.5})"),
     ("the last pixel of a crop has the weight of the rest", "images/axis.h",
@@ -209,10 +208,10 @@ FAULTS = [
      "    if {memory == NULL||False}:\n        raise MemoryError"),
     ("threads compute without scratch", "threads.pxd",
      "    if {scratch == NULL||False}:\n        raise MemoryError"),
-    ("a row of a tile is not filled", "move/tile.pyx",
-     "read_pixels(tile, tile.y1, tile.x0, {bottom - tile.y1||bottom - tile.y1 - 1}, width,"),
-    ("one instruction set leaves out a lane", "move/tile.pyx",
-     "copy_short(at + x * strides.x, row + x * all_lanes, {lanes||lanes - IN_AVX2})"),
+    ("a row of a tile is not filled", "simd/tile.inc.h",
+     "tile->y1, tile->x0, {bottom - tile->y1||bottom - tile->y1 - 1}, width,"),
+    ("one instruction set leaves out a lane", "simd/tile.inc.h",
+     "NAME(copy_short)(to + x * step.x, from + x * LANES, {lanes||lanes - IN_AVX2});"),
     ("a plan keeps its tasks", "plan/plan.pyx", "free({self.tasks.items||NULL})"),
     ("threads are not started on trial", "machine.h", "    if ({wanted > team||0}) {"),
     ("a length is coded from another one", "images/runs.h",
@@ -241,7 +240,7 @@ def planned(boxes, threads):
 def bounds():
     """Pool a box for which the output has no room."""
     plan = planned(np.tile(np.array([[0, 1, 1, 9, 9]], np.float32), (2, 1)), 1)
-    kernels.forward.forward(plan, np.empty((1, 64, 7, 7), np.float32))
+    forward.forward(plan, np.empty((1, 64, 7, 7), np.float32))
 
 
 def index():
@@ -252,7 +251,7 @@ def index():
 def alignment():
     """Pass numbers that do not lie at multiples of their size."""
     shifted = np.zeros(4 * 4 + 1, np.uint8)[1:].view(np.int32).reshape(1, 1, 1, 4)
-    kernels.max_pool.outside(shifted, 4, 1, 1)
+    max_pool.outside(shifted, 4, 1, 1)
 
 
 def race():
@@ -260,7 +259,7 @@ def race():
     plan = planned(np.tile(np.array([[0, 1, 1, 38, 38]], np.float32), (20, 1)), 2)
     one = np.empty((1, 64, 7, 7), np.float32)
     out = np.lib.stride_tricks.as_strided(one, (20, 64, 7, 7), (0, *one.strides[1:]))
-    kernels.forward.forward(plan, out)
+    forward.forward(plan, out)
 
 
 def device():

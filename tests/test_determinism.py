@@ -30,7 +30,7 @@ from conftest import (
 )
 
 import roicy
-from roicy import _cpu, _dispatch
+from roicy import _cpu
 
 ALL = (*SUMS, "roi_pool", "roi_align_max", "roi_align_rotated")
 # Each shape is enough work for a team of threads: many blocks, fewer blocks than threads, many
@@ -505,7 +505,7 @@ def test_the_gil_is_released(name, monkeypatch, rng):
         "roi_pool_backward": (out, argmax, boxes, x.shape),
     }[name]
     module, kernel = {
-        "roi_align": ("forward", "forward"),
+        "roi_align": ("sums", "forward"),
         "roi_align_backward": ("grad_input", "grad_input"),
         "roi_align_backward_boxes": ("grad_boxes", "grad_boxes"),
         "roi_pool": ("max_pool", "forward"),
@@ -520,10 +520,10 @@ def test_the_gil_is_released(name, monkeypatch, rng):
             during.append(steps[0] - before)
             return result
 
-    original = getattr(getattr(_dispatch.kernels, module), kernel)
-    watched = types.SimpleNamespace(**vars(getattr(_dispatch.kernels, module)))
+    original = getattr(getattr(_cpu, module), kernel)
+    watched = types.SimpleNamespace(**vars(getattr(_cpu, module)))
     setattr(watched, kernel, Watched())
-    monkeypatch.setattr(_dispatch.kernels, module, watched)
+    monkeypatch.setattr(_cpu, module, watched)
     done = threading.Event()
 
     def step():

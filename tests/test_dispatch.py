@@ -1,21 +1,17 @@
 """The right kernels are chosen, and importing roicy imports little."""
 
 import os
-import pkgutil
-import re
 import shutil
 import subprocess
 import sys
-from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 import pytest
 
 import roicy
 from roicy import _dispatch
-from roicy._kernels import machine
+from roicy._kernels import isa, machine
 
-SHARED_LIBRARIES = "*" + EXTENSION_SUFFIXES[0]
 OF_A_BUILD = ("*.so", "*.pyd", "__pycache__")
 
 
@@ -35,14 +31,14 @@ def python(code, folder=None, **environment):
     )
 
 
-@pytest.mark.parametrize("isa", _dispatch.KNOWN)
+@pytest.mark.parametrize("isa", ["baseline", "avx2", "avx512"])
 def test_override(isa):
     done = python(
-        "from roicy import _dispatch as d; print(d.ISA, d.kernels.forward.__name__)",
+        "from roicy import _dispatch as d; print(d.ISA, d.isa.in_use())",
         ROICY_ISA=isa,
     )
     if isa in _dispatch.usable():
-        assert done.stdout.split() == [isa, f"roicy._kernels.{isa}.forward"]
+        assert done.stdout.split() == [isa, isa]
     else:
         assert f"ImportError: ROICY_ISA='{isa}': expected one that this " in done.stderr
 
@@ -53,17 +49,11 @@ def test_unknown_override():
     assert "ImportError: ROICY_ISA='sse9': expected one that this processor has: " in done.stderr
 
 
-@pytest.mark.parametrize("missing", ["machine", "kernels"])
-def test_broken_installation(missing):
+def test_broken_installation():
     """Without its compiled modules the package says what to do, and does not fail at random."""
-    if missing == "machine":
-        code, expected = "sys.modules['roicy._kernels.machine'] = None", "cannot be loaded"
-    else:
-        code = "importlib.util.find_spec = lambda name: None"
-        expected = "this build has kernels for no instruction set"
-    done = python(f"import importlib.util, sys; {code}; import roicy")
+    done = python("import sys; sys.modules['roicy._kernels.machine'] = None; import roicy")
     assert done.returncode == 1
-    assert f"{expected}" in done.stderr
+    assert "cannot be loaded" in done.stderr
     assert "install roicy again" in done.stderr
 
 
@@ -85,47 +75,24 @@ def test_unsupported_override(monkeypatch):
         ImportError,
         match="ROICY_ISA='avx512': expected one that this processor has: baseline",
     ):
-        _dispatch._choose()
+        _dispatch.choose()
 
 
 def test_the_best_is_chosen():
-    best = next(name for name in machine.supported() if name in _dispatch.built())
+    best = next(name for name in machine.supported() if name in isa.built())
     assert python(
         "from roicy import _dispatch as d; print(d.ISA)", ROICY_ISA=""
     ).stdout.split() == [best]
 
 
-@pytest.mark.parametrize("isa", ["avx2", "avx512"])
-def test_kernels_that_cannot_run_are_not_imported(isa, monkeypatch):
-    """Their start-up code would already end the process."""
+@pytest.mark.parametrize("name", ["avx2", "avx512"])
+def test_kernels_that_cannot_run_are_not_used(name, monkeypatch):
+    """Their first instruction would end the process."""
     monkeypatch.setattr(machine, "supported", lambda: ["baseline"])
-    monkeypatch.setitem(_dispatch._LOADERS, isa, lambda: pytest.fail("imported"))
-    expected = f"instruction set '{isa}': expected one that this processor has: baseline"
+    monkeypatch.setattr(isa, "use", lambda _: pytest.fail("used"))
+    expected = f"instruction set '{name}': expected one that this processor has: baseline"
     with pytest.raises(ImportError, match=expected):
-        _dispatch.load(isa)
-
-
-def test_only_dispatch_imports_kernels():
-    """Anything else might import what the processor cannot run."""
-    root = Path(__file__).parent.parent
-    name = re.compile(r"_kernels\.(?:\{|baseline|avx2|avx512)")
-    found = {
-        str(path.relative_to(root))
-        for folder in ("roicy", "tests", "asv_bench", "examples", ".ci")
-        for path in (root / folder).rglob("*.py")
-        if name.search(path.read_text())
-    }
-    assert found <= {str(Path("roicy", "_dispatch.py")), str(Path("tests", Path(__file__).name))}
-
-
-def test_every_kernel_is_named():
-    """Tools that freeze programs find the kernels by the import statements of load."""
-    folders = Path(_dispatch.__file__).parent / "_kernels"
-    for isa in _dispatch.usable():
-        files = {path.name.partition(".")[0] for path in (folders / isa).glob(SHARED_LIBRARIES)}
-        assert files == set(vars(_dispatch.load(isa)))
-    found = {module.name for module in pkgutil.walk_packages(roicy.__path__, "roicy.")}
-    assert {f"roicy._kernels.{isa}.forward" for isa in _dispatch.built()} <= found
+        _dispatch.use(name)
 
 
 def test_import_brings_in_only_numpy():

@@ -11,18 +11,20 @@ ENDINGS = ("pxd", "pyx", "h")
 FILES = [path.relative_to(PYX) for ending in ENDINGS for path in PYX.rglob(f"*.{ending}")]
 # For each folder, what it may import.  A folder stands for all of its files.
 MAY_IMPORT = {
-    "simd": ("simd",),
+    "simd": ("simd", "images"),  # images are summed and sampled for each instruction set, too
     "move": ("move", "simd", "tuning", "plan.structs"),
-    "plan": ("plan", "simd", "tuning", "roicy._kernels.machine"),
+    "plan": ("plan", "simd", "tuning", "roicy._kernels.isa", "roicy._kernels.machine"),
     "kernels": (
-        "kernels", "move", "simd", "threads", "tuning", "images.rows",
+        "kernels", "move", "simd", "threads", "tuning", "images.structs",
         "plan.arrays", "plan.choose", "plan.structs", "plan.spans",
         "roicy._kernels.machine", "roicy._kernels.plan",
     ),
-    "images": ("images", "simd", "threads", "tuning"),
+    "images": ("images", "simd", "threads", "tuning", "roicy._kernels.isa"),
     "onnxruntime": ("onnxruntime",),
-    "": ("simd", "tuning", "roicy._kernels.machine"),  # tuning.pxd, threads.pxd, machine.pyx
+    # isa.pyx, machine.pyx, threads.pxd, tuning.pxd
+    "": ("simd", "tuning", "roicy._kernels.machine"),
 }  # fmt: skip
+WITHOUT_TABLE = ("roicy._kernels.machine", "roicy.onnxruntime.provider")
 OURS = (*filter(None, MAY_IMPORT), "threads", "tuning", "roicy")
 # Cython's imports, and headers in quotation marks, which Cython's `extern` names as well
 CIMPORT = re.compile(r"^\s*(?:from\s+([\w.]+)\s+cimport|cimport\s+([\w.]+))", re.MULTILINE)
@@ -54,7 +56,7 @@ def test_imports(file):
 @pytest.mark.skipif(not PYX.is_dir(), reason="the sources are not here")
 def test_imports_are_found():
     """Both kinds of them are read."""
-    assert "simd.simd" in imports_of(Path("images/paste.pyx"))
+    assert "simd.structs" in imports_of(Path("images/paste.pyx"))
     assert "simd.vector" in imports_of(Path("simd/simd.h"))
     assert "images.axis" in imports_of(Path("images/rows.h"))
     assert "threads" in imports_of(Path("images/crop.pyx"))
@@ -70,15 +72,14 @@ def test_headers_are_dependencies(monkeypatch):
     setup = runpy.run_path("setup.py")
     options = compiler.CompilationOptions(include_path=["pyx", "."])
     context = compiler.Context.from_options(options)
-    for file, headers in (
-        ("images/crop.pyx", {"images/warp.h", "images/rows.inc.h", "simd/convert.h"}),
-        ("kernels/forward.pyx", {"simd/contract.inc.h", "simd/vector.h"}),
-        ("plan/plan.pyx", {"plan/rules.h", "plan/rules_rotated.h"}),
-    ):
-        extension = setup["extension_of"](setup["name_of"](PYX / file), Path("pyx", file))
-        (made,), _ = build.create_extension_list([extension], ctx=context, quiet=True)
-        found = {Path(path) for path in setup["with_included"](made.depends)}
-        assert {Path("pyx", header) for header in headers} <= found
+    extensions = setup["extensions"]()
+    made, _ = build.create_extension_list(extensions, ctx=context, quiet=True)
+    for module in made:
+        found = {Path(path) for path in setup["with_included"](module.depends)}
+        assert (Path("pyx/simd/table.h") in found) == (module.name not in WITHOUT_TABLE)
+    table = setup["with_included"]([Path("pyx/simd/avx2.c")])
+    headers = ("images/warp.h", "images/rows.inc.h", "simd/convert.h", "simd/contract.inc.h")
+    assert {str(Path("pyx", header)) for header in headers} <= set(table)
 
 
 def test_the_rooms_are_there():

@@ -114,8 +114,7 @@ def c_functions(text):
     )
     start = re.compile(r"^\w[^;{}()=]*?(?:NAME\((\w+)\)|(\w+))\(([^;{}]*)\)\s*\{", re.MULTILINE)
     for found in start.finditer(clean):
-        end = clean.index("\n}", found.end() - 1)
-        lines = clean.count("\n", found.start(), end + 1) + 1
+        lines = clean.count("\n", found.start(), closing(clean, found.end() - 1)) + 1
         yield found[1] or found[2], count_parameters(found[3]), lines
 
 

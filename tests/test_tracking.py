@@ -239,9 +239,7 @@ def test_counter_reads_files_of_callgrind(counter):
     events = "Ir Dr Dw I1mr D1mr D1mw ILmr DLmr DLmw ILdmr DLdmr DLdmw"
     head = f"desc: Trigger: Client Request: {CALL}, 2\nevents: {events}\n"
     costs = "fl=(1) a.c\nfn=(1) inner.constprop.0\n10 900 5\n+2 600\n\n"
-    costs += (
-        "fn=(2) __pyx_f_5roicy_8_kernels_4avx2_7forward_load\n3 500\ncfn=(1)\ncalls=2 0\n* 1500\n"
-    )
+    costs += "fn=(2) __pyx_f_5roicy_8_kernels_7forward_load\n3 500\ncfn=(1)\ncalls=2 0\n* 1500\n"
     text = head + costs + "totals: 2000 9 9 2 4 6 0 2 4 0 0 2\n"
     expected = {
         "instructions": 1000,
@@ -277,7 +275,7 @@ def test_flame_graphs(counter, monkeypatch):
 def test_names_of_functions(counter):
     names = {
         "__pyx_fuse_0__pyx_f_5roicy_8_kernels_4plan_make_tables": "plan.make_tables",
-        "__pyx_pw_5roicy_8_kernels_4avx2_7forward_1forward": "forward.forward",
+        "__pyx_pw_5roicy_8_kernels_7forward_1forward": "forward.forward",
         "contract_bins_float.constprop.0": "contract_bins_float",
         "_PyEval_EvalFrameDefault'2": "_PyEval_EvalFrameDefault",
     }

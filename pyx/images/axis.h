@@ -12,33 +12,8 @@
 #define ROICY_AXIS_H
 
 #include <math.h>
-#include <stdint.h>
 
-#include "simd/vector.h"
-
-/* How output pixels weigh pixels: as bilinear interpolation, by areas, as Pillow, or only the pixel
-   around the middle. */
-enum { CROP_POINTS, CROP_AREAS, CROP_TRIANGLES, CROP_NEAREST };
-
-/* The interval of one output pixel: pixels low to high.  The first weighs `first`, the last weighs
-   `last` if it is another one, and those between weigh `middle`.  They sum to `cover`, the part of
-   the interval that lies on the frame; high < low where it is none.  The weight of pixel low + t of
-   a triangle is the smaller of first + t * middle and last - t * middle, at least 0. */
-struct crop_span {
-    int32_t low, high;
-    float first, middle, last, cover;
-};
-
-/* One axis of one box.  Output pixels bin_low to bin_stop - 1 show the box, the others padding. */
-struct crop_axis {
-    double start; /* where the box begins, in pixels of the frame */
-    double step;  /* of output pixels; negative where the box is inverted */
-    double half;  /* half of the length of an interval, at least 1/2 */
-    int rule;     /* CROP_POINTS and so on */
-    int32_t bin_low, bin_stop;
-    int32_t low, stop; /* pixels that may be read */
-    int repeats;       /* the outermost of these pixels go on for ever; else padding follows */
-};
+#include "images/structs.h"
 
 /* Sets the axis.  Bins [bin_low, bin_stop) show all from low to high. */
 static inline void crop_axis_set(struct crop_axis *axis, double low, double high, int rule) {
@@ -155,6 +130,13 @@ static FORCE_INLINE struct crop_span crop_span_of(const struct crop_axis *axis, 
         return (struct crop_span){(int32_t)middle, (int32_t)middle, 1, 0, 0, 1};
     }
     return crop_span_between(axis, middle - axis->half, middle + axis->half);
+}
+
+/* The intervals of `count` output pixels from `first` on. */
+static NOINLINE void crop_spans(const struct crop_axis *axis, int32_t first, int count,
+                                struct crop_span *spans) {
+    for (int i = 0; i < count; i++)
+        spans[i] = crop_span_of(axis, first + i);
 }
 
 #endif

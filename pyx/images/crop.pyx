@@ -13,13 +13,12 @@ from libc.stdint cimport INT32_MAX, int32_t, uint8_t
 from libc.string cimport memset
 
 from images.buffers cimport buffer_of, memory_of
-from images.frames cimport (BYTE, CROP_COLUMNS, CROP_ROWS, CROP_RUN, CROP_TRIANGLES, CROP_YUV,
-                            YUV_SPARE, Axis, Pixels, Target, Warp, Yuv, crop_axis_hull,
-                            crop_axis_limit, crop_axis_set, crop_complete, crop_convert,
-                            crop_span_of, crop_store, crop_within, warp_hull, warp_pixels,
-                            warp_set)
-from images.rows cimport (CROP_CHANNELS, Lines, Plane, Source, Span, Strip, Sums,
-                          sum_strip_columns_float, sum_strip_float)
+from images.structs cimport (BYTE, CROP_CHANNELS, CROP_COLUMNS, CROP_ROWS, CROP_RUN, CROP_TRIANGLES,
+                             CROP_YUV, YUV_SPARE, Axis, CropPixels as Pixels, CropTarget as Target,
+                             Lines, Plane, Source, Span, Strip, Sums, Warp, Yuv, crop_axis_hull,
+                             crop_axis_limit, crop_axis_set, crop_within)
+from roicy._kernels.isa cimport tables
+from simd.table cimport Simd
 from threads cimport run_tasks
 from tuning cimport (CROP_COLUMNS_AT_ONCE, CROP_CONVERTED, CROP_OVERLAP, CROP_SERIAL_NUMBERS,
                      CROP_STRIP, TASKS_PER_THREAD, WARP_COST)
@@ -30,6 +29,7 @@ cdef enum:
 
 
 cdef struct Call:
+    const Simd *simd
     Source *frames
     Py_ssize_t count               # of boxes
     const double *boxes            # [k][x1, y1, x2, y2], or matrices [k][9]
@@ -100,14 +100,14 @@ cdef inline Axis axis_of(const Call *call, Py_ssize_t k, bint along_x) noexcept 
     return axis
 
 
-cdef inline void set_columns(Work *work, Scratch *scratch) noexcept nogil:
+cdef inline void set_columns(const Call *call, Work *work, Scratch *scratch) noexcept nogil:
     """Spans of output columns, and the pixels that each group of them reads."""
     cdef int q, group
     cdef Span span
+    call.simd.crop_spans(&work.x, work.column, work.columns, scratch.columns)
     for q in range(work.columns):
         group = q // CROP_COLUMNS
-        span = crop_span_of(&work.x, work.column + q)
-        scratch.columns[q] = span
+        span = scratch.columns[q]
         if q % CROP_COLUMNS == 0:
             scratch.low[group], scratch.stop[group] = INT32_MAX, 0
         if span.low <= span.high:
@@ -115,7 +115,7 @@ cdef inline void set_columns(Work *work, Scratch *scratch) noexcept nogil:
             scratch.stop[group] = max(scratch.stop[group], <Py_ssize_t>span.high + 1)
 
 
-cdef inline void set_rows(Work *work, Scratch *scratch) noexcept nogil:
+cdef inline void set_rows(const Call *call, Work *work, Scratch *scratch) noexcept nogil:
     """Spans of output rows; fewer of these if together they read too many rows of YCbCr.
 
     One alone does not, since such frames are converted in advance.
@@ -124,16 +124,15 @@ cdef inline void set_rows(Work *work, Scratch *scratch) noexcept nogil:
     cdef int32_t low, stop
     cdef Span span
     work.low, work.stop = INT32_MAX, 0
-    for p in range(CROP_ROWS):
-        scratch.rows[p].cover = 0
-        if p >= work.rows:
-            continue
-        span = crop_span_of(&work.y, work.row + p)
+    memset(scratch.rows, 0, sizeof(scratch.rows))
+    call.simd.crop_spans(&work.y, work.row, work.rows, scratch.rows)
+    for p in range(work.rows):
+        span = scratch.rows[p]
         low, stop = min(work.low, span.low), max(work.stop, span.high + 1)
         if work.frame.kind == CROP_YUV and p > 0 and stop - low > CONVERTED_ROWS:
             work.rows = p
-            continue
-        scratch.rows[p] = span
+            memset(scratch.rows + p, 0, (CROP_ROWS - p) * sizeof(Span))
+            break
         if span.low <= span.high:
             work.low, work.stop = low, stop
 
@@ -190,7 +189,7 @@ cdef inline Source dense_bytes(
 
 
 cdef inline Source convert_rows(
-        const Work *work, Scratch *scratch, const Strip *strip) noexcept nogil:
+        const Call *call, const Work *work, Scratch *scratch, const Strip *strip) noexcept nogil:
     """Convert the rows that the strip is summed of, each once."""
     cdef Py_ssize_t low = strip.low & ~<Py_ssize_t>1, y = 0
     cdef Py_ssize_t stop = min((strip.stop + 1) & ~<Py_ssize_t>1, <Py_ssize_t>work.frame.width)
@@ -201,8 +200,8 @@ cdef inline Source convert_rows(
         span = scratch.rows + (work.rows - 1 - p if work.y.step < 0 else p)
         y = max(y, <Py_ssize_t>span.low)
         while y <= span.high:
-            crop_convert(
-                work.frame, y, low, stop - low, scratch.converted + (y - work.low) * stride)
+            call.simd.crop_convert(work.frame, y, low, stop - low,
+                                   scratch.converted + (y - work.low) * stride)
             y += 1
     return dense_bytes(work.frame, scratch.converted, stride, work.low, low)
 
@@ -222,7 +221,7 @@ cdef inline void fill_strip(
     cdef Source source = work.frame[0]
     cdef double rows = source.height
     if source.kind == CROP_YUV:
-        source = convert_rows(work, scratch, strip)
+        source = convert_rows(call, work, scratch, strip)
     else:
         # Rows of huge boxes are farther apart than any whole number can say.
         rows = crop_within(CROP_ROWS * work.y.step, -rows, rows)
@@ -231,7 +230,7 @@ cdef inline void fill_strip(
         source.channels, source.dense = 1, True
     strip.channel = 0
     while strip.channel < strip.channels:
-        sum_strip_float(&source, &y, work.rows, strip)
+        call.simd.sum_strip(&source, &y, work.rows, strip)
         source.start += source.stride_c
         strip.channel += source.channels
 
@@ -243,15 +242,15 @@ cdef inline void crop_columns(
     cdef int first = group * CROP_COLUMNS, count = min(<int>CROP_COLUMNS, work.columns - first)
     cdef const Span *spans = scratch.columns + first
     cdef Lines x = lines_of(call, spans)
-    sum_strip_columns_float(strip, &x, count, sums)
+    call.simd.sum_strip_columns(strip, &x, count, sums)
     if not last:
         return
     if not scaled:
-        crop_complete(
-            sums, count, spans, scratch.rows if work.padded else NULL, &call.pixels)
-    crop_store(
-        scratch.sums, work.rows, count, work.out + work.row * call.target.stride_y
-        + (work.column + first) * call.target.stride_x, &call.target)
+        call.simd.crop_complete(sums, count, spans, scratch.rows if work.padded else NULL,
+                                &call.pixels)
+    call.simd.crop_store(scratch.sums, work.rows, count,
+                         work.out + work.row * call.target.stride_y
+                         + (work.column + first) * call.target.stride_x, &call.target)
 
 
 cdef inline void crop_block(const Call *call, Work *work, Scratch *scratch) noexcept nogil:
@@ -282,7 +281,8 @@ cdef inline void crop_block(const Call *call, Work *work, Scratch *scratch) noex
 
 cdef inline Warp warp_of(const Call *call, Py_ssize_t k) noexcept nogil:
     cdef Warp warp
-    warp_set(&warp, call.boxes + 9 * k, content_of(call, k), call.rule, call.repeats, &call.pixels)
+    call.simd.warp_set(&warp, call.boxes + 9 * k, content_of(call, k), call.rule, call.repeats,
+                       &call.pixels)
     return warp
 
 
@@ -292,8 +292,7 @@ cdef void warp_task(
     cdef char *row = call.out + k * call.stride_k + first_row * call.target.stride_y
     cdef int p
     for p in range(first_row, stop_row):
-        warp_pixels(
-            frame_of(call, k), &warp, &call.target, p, call.width, row)
+        call.simd.warp_pixels(frame_of(call, k), &warp, &call.target, p, call.width, row)
         row += call.target.stride_y
 
 
@@ -315,11 +314,11 @@ cdef void crop_task(const void *given, Py_ssize_t task, char *memory) noexcept n
     work.column = 0
     while work.column < call.width:
         work.columns = min(call.width - work.column, <int>CROP_COLUMNS_AT_ONCE)
-        set_columns(&work, scratch)
+        set_columns(call, &work, scratch)
         work.row = first_row
         while work.row < stop_row:
             work.rows = min(<int>CROP_ROWS, stop_row - work.row)
-            set_rows(&work, scratch)
+            set_rows(call, &work, scratch)
             crop_block(call, &work, scratch)
             work.row += work.rows
         work.column += CROP_COLUMNS_AT_ONCE
@@ -332,6 +331,7 @@ cdef struct Region:                # pixels of a frame of YCbCr that are convert
 
 
 cdef struct Conversion:
+    const Simd *simd
     const Region *regions
     Source *converted              # a frame of bytes for each region
     Py_ssize_t parts               # tasks of a region
@@ -344,8 +344,9 @@ cdef void convert_task(const void *given, Py_ssize_t task, char *memory) noexcep
     cdef Py_ssize_t part = task % conversion.parts, rows = region.stop[0] - region.low[0], y
     for y in range(region.low[0] + rows * part // conversion.parts,
                    region.low[0] + rows * (part + 1) // conversion.parts):
-        crop_convert(region.frame, y, region.low[1], region.stop[1] - region.low[1],
-                     <uint8_t*>to.start + y * to.stride_y + region.low[1] * to.stride_x)
+        conversion.simd.crop_convert(region.frame, y, region.low[1], region.stop[1] - region.low[1],
+                                     <uint8_t*>to.start + y * to.stride_y
+                                     + region.low[1] * to.stride_x)
 
 
 cdef inline double region_of(const Call *call, Py_ssize_t k, Region *region) noexcept nogil:
@@ -361,7 +362,7 @@ cdef inline double region_of(const Call *call, Py_ssize_t k, Region *region) noe
         return 0
     if call.warped:
         warp = warp_of(call, k)
-        warp_hull(&warp, region.frame, region.low, region.stop)
+        call.simd.warp_hull(&warp, region.frame, region.low, region.stop)
         y, x = region.stop[0] - region.low[0], region.stop[1] - region.low[1]
     else:
         axis = axis_of(call, k, False)
@@ -423,7 +424,7 @@ cdef int convert(Call *call, Py_ssize_t frames, int threads, list kept) except -
             call.frames[i] = dense_bytes(
                 regions[i].frame, to, stride_of(regions + i), regions[i].low[0], regions[i].low[1])
             to += (regions[i].stop[0] - regions[i].low[0]) * stride_of(regions + i)
-    conversion.regions, conversion.converted = regions, call.frames
+    conversion.simd, conversion.regions, conversion.converted = call.simd, regions, call.frames
     conversion.parts = (TASKS_PER_THREAD * threads + count - 1) // count if threads > 1 else 1
     return run_tasks(&conversion, count * conversion.parts, threads, sizeof(Source), convert_task)
 
@@ -510,6 +511,7 @@ def crop(frames, place, pixels, options, out):
     cdef list kept = []
     cdef int c, p
     memset(&call, 0, sizeof(call))
+    call.simd = tables
     set_target(&call, buffer_of(kept, out), ord(options.kind))
     call.rule, call.repeats = options.rule, options.repeats
     call.target.zero, call.target.flip = options.zero, options.flip

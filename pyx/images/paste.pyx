@@ -10,14 +10,17 @@ from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
 from images.buffers cimport buffer_of, memory_of
-from images.masks cimport (REACHED, MaskLines, Masks, Place, Runs, mask_begin, mask_line,
-                           mask_open, runs_add, runs_add_pixels, runs_end)
-from simd.simd cimport stream_clear, stream_copy, stream_fence
+from images.structs cimport (REACHED, MaskLines, Masks, Place, Runs, runs_add, runs_add_pixels,
+                             runs_end)
+from roicy._kernels.isa cimport tables
+from simd.structs cimport stream_fence
+from simd.table cimport Simd
 from threads cimport run_tasks
 from tuning cimport PASTE_TASK_BYTES, STREAM_BYTES, TASKS_PER_THREAD
 
 
 cdef struct Paste:
+    const Simd *simd
     Masks masks                    # transposed for codes
     char *out
     Py_ssize_t out_image           # strides and the size of an element in bytes
@@ -44,7 +47,7 @@ cdef inline void clear_pixels(
         for i in range(count):
             memset(out + i * paste.out_column, 0, paste.out_itemsize)
     elif paste.streaming:
-        stream_clear(out, count * paste.out_itemsize)
+        paste.simd.stream_clear(out, count * paste.out_itemsize)
     else:
         memset(out, 0, count * paste.out_itemsize)
 
@@ -57,7 +60,7 @@ cdef inline void put_pixels(
         for i in range(count):
             memcpy(out + i * paste.out_column, pixels + i * size, size)
     elif paste.streaming:
-        stream_copy(out, pixels, count * size)
+        paste.simd.stream_copy(out, pixels, count * size)
     else:
         memcpy(out, pixels, count * size)
 
@@ -87,13 +90,13 @@ cdef void paste_rows(
     if y0 >= y1 or place.x0 >= place.x1:
         clear_between(paste, image, first, 0, stop, 0)
         return
-    mask_open(lines, &paste.masks, k)
+    paste.simd.mask_open(lines, &paste.masks, k)
     clear_between(paste, image, first, 0, y0, place.x0)
     while x < place.x1:
-        mask_begin(lines, x, place.x1)
+        paste.simd.mask_begin(lines, x, place.x1)
         for y in range(y0, y1):
             put_pixels(paste, image + y * paste.out_row + x * paste.out_column,
-                       <const char*>mask_line(lines, y), lines.count)
+                       <const char*>paste.simd.mask_line(lines, y), lines.count)
             if x + lines.count == place.x1 and y + 1 < y1:
                 clear_between(paste, image, y, place.x1, y + 1, place.x0)
         x += lines.count
@@ -111,14 +114,14 @@ cdef void paste_codes(const Paste *paste, Py_ssize_t k, MaskLines *lines) noexce
         runs_add(runs, 0, height * paste.width)
         runs_end(runs)
         return
-    mask_open(lines, &paste.masks, k)
+    paste.simd.mask_open(lines, &paste.masks, k)
     runs_add(runs, 0, height * place.x0)
     for x in range(place.x0, place.x1):
         runs_add(runs, 0, place.y0)
         y = place.y0
         while y < place.y1:
-            mask_begin(lines, y, place.y1)
-            runs_add_pixels(runs, <const uint8_t*>mask_line(lines, x), lines.count)
+            paste.simd.mask_begin(lines, y, place.y1)
+            runs_add_pixels(runs, <const uint8_t*>paste.simd.mask_line(lines, x), lines.count)
             y += lines.count
         runs_add(runs, 0, height - place.y1)
     runs_add(runs, 0, height * (paste.width - place.x1))
@@ -170,6 +173,7 @@ def images(masks, places, corners, rule, int values, out, bint cleared, int thre
     cdef Paste paste
     cdef Py_buffer *view = buffer_of(kept, out)
     memset(&paste, 0, sizeof(paste))
+    paste.simd = tables
     paste.masks = masks_of(kept, masks, places, corners, rule, values)
     paste.out, paste.out_itemsize = <char*>view.buf, view.itemsize
     paste.out_image, paste.out_row, paste.out_column = (
@@ -190,6 +194,7 @@ def codes(masks, places, corners, rule, shape, int threads):
     cdef Paste paste
     cdef Py_ssize_t k, count = len(masks)
     memset(&paste, 0, sizeof(paste))
+    paste.simd = tables
     paste.masks = masks_of(kept, masks, places, corners, rule, REACHED)
     paste.masks.along_y = True
     paste.height, paste.width = shape

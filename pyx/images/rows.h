@@ -9,39 +9,11 @@
 #include "images/axis.h"
 #include "images/load.h"
 
-/* Which pixels output row or column i sums: the pixels of spans[i], which may have the weights of a
-   triangle, or the taps of `list`. */
-struct lines {
-    const struct crop_span *spans; /* or NULL */
-    int triangles;
-    ptrdiff_t ahead; /* bytes from a row of bytes to one that is read later, for prefetches */
-    struct taps list;
-};
-
 /* The kinds of lines; functions that are inlined know them. */
 enum { SPANS, TRIANGLES, LISTED };
 static FORCE_INLINE int kind_of_lines(const struct lines *lines) {
     return !lines->spans ? LISTED : lines->triangles ? TRIANGLES : SPANS;
 }
-
-/* Columns [low, stop) of the pixels, summed along y: [column][channel][output row].  With `add`
-   they continue the sums of the columns before them. */
-struct strip {
-    void *sums; /* REAL */
-    ptrdiff_t low, stop;
-    int channels, channel, add;
-};
-
-/* Where the sums of channels first .. first + channels - 1 of a strip go: output column q
-   and channel first + c are lane vector q * step + place[c].  A sum whose pixels are all in one
-   strip becomes sum * scale[c] + bias[c]. */
-struct sums {
-    void *sums; /* REAL */
-    ptrdiff_t step;
-    int first, channels; /* at most CROP_CHANNELS */
-    ptrdiff_t place[CROP_CHANNELS];
-    float scale[CROP_CHANNELS], bias[CROP_CHANNELS];
-};
 
 /* The number of taps of line i. */
 static FORCE_INLINE ptrdiff_t taps_of_line(const struct lines *lines, int i, int of) {

@@ -4,12 +4,7 @@
 #ifndef ROICY_RUNS_H
 #define ROICY_RUNS_H
 
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "simd/vector.h"
+#include "simd/memory.h"
 
 #define RUNS_ROOM 256 /* characters that there is room for at first */
 

@@ -5,17 +5,6 @@
 
 #include "images/rows.h"
 
-/* The output of a box.  Strides are bytes. */
-struct crop_target {
-    ptrdiff_t stride_y, stride_x, stride_c;
-    int channels;
-    int kind;
-    int itemsize;
-    int zero; /* what stands for 0 in bytes */
-    int flip; /* bits that are changed at last: a byte with a sign is one without, less 128 */
-    int interleaved; /* channels follow each other, and pixels too */
-};
-
 /* Copies a few floats, by whole lines, which are short enough to need no call. */
 static FORCE_INLINE void crop_copy_run(const float *from, int count, char *to) {
     int i = 0;
@@ -72,7 +61,7 @@ static FORCE_INLINE void crop_store_line(const float *from, int count,
 /* Transposes a square of sums, whose columns follow each other, to rows of floats.  The lines of
    the next columns are prefetched, since no processor foresees 16 rows at once. */
 static FORCE_INLINE void crop_store_square(const float *sums, int rows, float *to, ptrdiff_t step) {
-    enum { n = CROP_SQUARE };
+    enum { n = VECTOR_BYTES / sizeof(float) };
     for (int l = 0; l < rows; l++)
         prefetch_write(
             (char *)((uintptr_t)to + (uintptr_t)(l * step + 2 * CROP_COLUMNS) * sizeof(float)));

@@ -10,28 +10,12 @@
 #include "images/load.h"
 #include "images/store.h"
 
-/* The most samples along one axis of an output pixel: more would cost more than they show. */
-enum { WARP_SAMPLES = 8 };
-
 /* Pixels of the frame that the next output rows are prefetched ahead. */
 enum { WARP_AHEAD = 8 };
 
 /* The iterations of the loop that follows may be lanes of vectors. */
 #define WARP_SIMD PRAGMA(omp simd)
 #define WARP_SIMD_OR PRAGMA(omp simd reduction(| : outside))
-
-/* How a box lies, and how it is sampled. */
-struct warp {
-    double m[9];
-    int nx, ny;                                    /* samples of an output pixel */
-    double at_x[WARP_SAMPLES], at_y[WARP_SAMPLES]; /* where they lie in it, from 0 to 1 */
-    int projective;                                /* the last row is not 0, 0, 1 */
-    int repeats;                                   /* the edges of the frame go on for ever */
-    int nearest;                                   /* a sample is the pixel around it */
-    struct crop_pixels pixels;                     /* scale: of a sum of samples */
-    int32_t low_p, stop_p, low_q, stop_q;          /* output pixels that show the box */
-    int32_t ahead_x, ahead_y; /* WARP_AHEAD pixels on, towards the next output rows */
-};
 
 /* The pixel (y, x) of a frame of any strides and type, or padding. */
 static NOINLINE void warp_load_pixel(const struct crop_source *source, const struct warp *warp,
@@ -327,8 +311,8 @@ static inline void warp_set_ahead(struct warp *warp) {
 
 /* The pixels [low, stop) of a frame, along y and x, that a warp may read: also for the columns that
    complete the last run of a row.  They are all where a corner lies behind the horizon. */
-static inline void warp_hull(const struct warp *warp, const struct crop_source *source,
-                             int32_t *low, int32_t *stop) {
+static NOINLINE void warp_hull(const struct warp *warp, const struct crop_source *source,
+                               int32_t *low, int32_t *stop) {
     const double *m = warp->m, far = 1e15;
     int columns = (warp->stop_q - warp->low_q + CROP_COLUMNS - 1) / CROP_COLUMNS * CROP_COLUMNS;
     for (int axis = 0; axis < 2; axis++) {
@@ -351,8 +335,8 @@ static inline void warp_hull(const struct warp *warp, const struct crop_source *
 
 /* Sets how an output is sampled whose pixels from shown[0], shown[1] to shown[2], shown[3], along y
    and x, show the box. */
-static inline void warp_set(struct warp *warp, const double *m, const int32_t *shown, int rule,
-                            int repeats, const struct crop_pixels *pixels) {
+static NOINLINE void warp_set(struct warp *warp, const double *m, const int32_t *shown, int rule,
+                              int repeats, const struct crop_pixels *pixels) {
     memset(warp, 0, sizeof *warp);
     memcpy(warp->m, m, sizeof warp->m);
     warp->low_p = shown[0], warp->low_q = shown[1];

@@ -11,21 +11,11 @@
 
 /* YUV_RUN pixels are read together.  YUV_STEP pixels are converted together: the even ones are one
    vector of words, and the odd ones are another. */
-enum { YUV_RUN = 64 };
 #if defined(__GNUC__) && defined(__AVX2__)
 enum { YUV_STEP = 32 };
 #else
 enum { YUV_STEP = 16 };
 #endif
-
-/* How YCbCr becomes red, green and blue: y * luma + u * from_u[c] + v * from_v[c] + bias[c], where
-   Y is a number of 15 bits, U and V are numbers of 16 bits with a sign, and products lose their low
-   half.  The sum has 5 bits after the point.  Red has no part of U, and blue has none of V. */
-struct crop_yuv {
-    int shared; /* rows of Y for each row of U and V are 1 << shared */
-    int wide;   /* numbers have two bytes, of which the high bits count */
-    int16_t luma, bias[3], from_u[3], from_v[3];
-};
 
 /* Numbers of YUV_RUN pixels, fractions of 16 bits: Y of even and of odd pixels, U and V. */
 enum { YUV_PAIRS = YUV_RUN / 2 };
@@ -269,7 +259,7 @@ static FORCE_INLINE void yuv_convert_run(const struct crop_yuv *yuv, const char 
 /* Converts pixels x .. x + count - 1 of row y of YCbCr; x is even.  The YUV_SPARE bytes after them
    may change.  YUV_RUN pixels are always converted: beyond the last one too or, at the edge of the
    frame, before the first.  The row YUV_AHEAD rows below is prefetched, since it is read soon. */
-enum { YUV_SPARE = 3 * YUV_RUN + 1, YUV_AHEAD = 8 };
+enum { YUV_AHEAD = 8 };
 static NOINLINE void crop_convert(const struct crop_source *source, ptrdiff_t y, ptrdiff_t x,
                                   ptrdiff_t count, uint8_t *to) {
     const struct crop_yuv yuv = *source->yuv;

@@ -19,16 +19,16 @@ from kernels.row_lanes cimport reduce_row_lanes
 from kernels.scalars cimport sum_bins
 from kernels.sparse cimport sum_sparse, sum_sparse_pixels
 from move.prefetch cimport prefetch_taps
-from move.tile cimport (Target, TileCache, View, Window, bin_tile_bytes, cell_columns, cell_rows,
-                        load, load_bins, open_tile, put_pixels, unpack)
+from move.tile cimport bin_tile_bytes, cell_columns, cell_rows, load, load_bins, open_tile
 from plan.choose cimport how_of_window
 from plan.spans cimport clip, taps_after
-from plan.structs cimport (BINS, CELLS, COPY_ONCE, DIRECT, EMPTY, PIXELS_X, PIXELS_Y, ROWS,
-                           SCALARS, SPARSE, SPARSE_PIXELS, TAPS_X, TAPS_Y, WINDOW_X, WINDOW_Y,
-                           Call, Strides, Task, holds_pixels)
+from plan.structs cimport (BINS, CELLS, COPY_ONCE, EMPTY, PIXELS_X, PIXELS_Y, ROWS, SCALARS,
+                           SPARSE, SPARSE_PIXELS, TAPS_X, TAPS_Y, WINDOW_X, WINDOW_Y, Call, Task,
+                           holds_pixels)
 from roicy._kernels.plan cimport Plan
-from simd.simd cimport (LANE_BYTES, Stream, Taps, Vectors, contract_axis, contract_bin,
-                        contract_bins, prefetch_write, real, stream_some)
+from simd.structs cimport (DIRECT, LANE_BYTES, Stream, Strides, Taps, Target, Tile, Vectors, View,
+                           Window, prefetch_write, real)
+from simd.table cimport Simd, stream_some
 from tuning cimport STRIP_BYTES, WIDE_STRIP_BYTES, WRITE_AHEAD
 
 
@@ -42,8 +42,8 @@ cdef struct Axis:                  # one axis of the bins at hand
 
 
 cdef void contract(
-        const real *pixels, const Axis *first, const Axis *second, real *strip, real *bins,
-        Stream *queue) noexcept nogil:
+        const Simd *simd, const real *pixels, const Axis *first, const Axis *second, real *strip,
+        real *bins, Stream *queue) noexcept nogil:
     """bins = the weighted sums of a window, along the first axis and then along the second.
 
     pixels: the first of the window along the second axis, pixel 0 along the first.  Results of the
@@ -60,11 +60,12 @@ cdef void contract(
     strips.start, strips.step, strips.stride = strip - second.low * lanes, row, lanes
     while left > 0:
         some = min(at_once, left)
-        stream_some(queue)
-        contract_bins(strip, row, lanes, &window, some, &taps)
-        stream_some(queue)
+        stream_some(simd, queue)
+        simd.contract_bins(strip, row, lanes, &window, some, &taps)
+        stream_some(simd, queue)
         strips.count = some
-        contract_bins(bins, second.bin_step, first.bin_step, &strips, second.bins, &second.taps)
+        simd.contract_bins(bins, second.bin_step, first.bin_step, &strips, second.bins,
+                           &second.taps)
         taps.spans += 2 * some
         bins += some * first.bin_step
         left -= some
@@ -85,8 +86,8 @@ cdef inline void set_axes(
 
 
 cdef void sum_cell(
-        const Axis *axis, Py_ssize_t low, Py_ssize_t high, const Vectors *pixels, real *to,
-        Py_ssize_t bin_step, Py_ssize_t step) noexcept nogil:
+        const Simd *simd, const Axis *axis, Py_ssize_t low, Py_ssize_t high,
+        const Vectors *pixels, real *to, Py_ssize_t bin_step, Py_ssize_t step) noexcept nogil:
     """Go on with the sums of each bin along an axis: the pixels low .. high - 1 of it.
 
     The first pixels of a bin set its sums, and later ones are added.
@@ -97,7 +98,7 @@ cdef void sum_cell(
     taps.spans = span
     for p in range(axis.bins):
         clip(axis.taps.spans + 2 * p, taps.pixel, low, high, span)
-        contract_axis(to + p * bin_step, step, pixels, &taps, span[0] > axis.taps.spans[2 * p])
+        simd.contract_axis(to + p * bin_step, step, pixels, &taps, span[0] > axis.taps.spans[2 * p])
 
 
 cdef void sum_cells(const Call *call, Step *step, real *bins) noexcept nogil:
@@ -127,12 +128,12 @@ cdef void sum_cells(const Call *call, Step *step, real *bins) noexcept nogil:
         while cell.y1 < window.y1:
             cell.y0 = cell.y1
             cell.y1 = min(cell.y0 + rows, window.y1)
-            pixels = load(&step.tile, <real*>step.scratch.tile, &cell, &steps)
+            pixels = load(call, &step.tile, <real*>step.scratch.tile, &cell, &steps)
             cells.start, cells.step = pixels - cell.y0 * steps.y, steps.x
             cells.stride, cells.count = steps.y, width
-            sum_cell(&y, cell.y0, cell.y1, &cells, strip, width * lanes, lanes)
+            sum_cell(call.simd, &y, cell.y0, cell.y1, &cells, strip, width * lanes, lanes)
         strips.start, strips.step = strip - cell.x0 * lanes, width * lanes
-        sum_cell(&x, cell.x0, cell.x1, &strips, bins, x.bin_step, y.bin_step)
+        sum_cell(call.simd, &x, cell.x0, cell.x1, &strips, bins, x.bin_step, y.bin_step)
 
 
 cdef void sum_window(const Call *call, Step *step, real *bins) noexcept nogil:
@@ -149,12 +150,12 @@ cdef void sum_window(const Call *call, Step *step, real *bins) noexcept nogil:
         load_thin(call, &slots, &step.tile, memory, &steps)
         part = &slots
     else:
-        pixels = load(&step.tile, memory, &part.window, &steps)
+        pixels = load(call, &step.tile, memory, &part.window, &steps)
     set_axes(call, part, &steps, &y, &x)
     if step.how == WINDOW_X or step.how == TAPS_X:
-        contract(pixels - x.low * x.stride, &x, &y, strip, bins, &step.scratch.queue)
+        contract(call.simd, pixels - x.low * x.stride, &x, &y, strip, bins, &step.scratch.queue)
     else:
-        contract(pixels - y.low * y.stride, &y, &x, strip, bins, &step.scratch.queue)
+        contract(call.simd, pixels - y.low * y.stride, &y, &x, strip, bins, &step.scratch.queue)
 
 
 cdef inline void sum_block(const Call *call, Step *step, real *bins) noexcept nogil:
@@ -171,7 +172,7 @@ cdef inline void sum_block(const Call *call, Step *step, real *bins) noexcept no
 # channel blocks are computed at a time, as one long run of each pixel.
 
 cdef void pixels_y_first(
-        const Call *call, const Part *part, const TileCache *tile, real *out,
+        const Call *call, const Part *part, const Tile *tile, real *out,
         Scratch *scratch) noexcept nogil:
     """Some bins of a box, of part.blocks channel blocks; out: bin (0, 0)."""
     cdef Py_ssize_t lanes = LANE_BYTES // sizeof(real), width = part.blocks * lanes
@@ -198,13 +199,13 @@ cdef void pixels_y_first(
         y_taps.spans = part.spans_y + 2 * p
         for i in range(runs):
             pixels.start = plane + i * map.x
-            contract_bins(strip + i * width, 0, lanes, &pixels, 1, &y_taps)
-        contract_bins(bins, width, lanes, &strips, <int>qs, &x_taps)
-        put_pixels(bins, qs, width, row, call.bins.x, call.store)
+            call.simd.contract_bins(strip + i * width, 0, lanes, &pixels, 1, &y_taps)
+        call.simd.contract_bins(bins, width, lanes, &strips, <int>qs, &x_taps)
+        call.simd.put_pixels(bins, qs, width, row, call.bins.x, call.store)
 
 
 cdef void pixels_x_first(
-        const Call *call, const Part *part, const TileCache *tile, real *out, bint prefetch,
+        const Call *call, const Part *part, const Tile *tile, real *out, bint prefetch,
         Scratch *scratch) noexcept nogil:
     """Some bins of a box, of part.blocks channel blocks, along x first; out: bin (0, 0).
 
@@ -231,13 +232,13 @@ cdef void pixels_x_first(
             row = strip + (y - part.window.y0) * count * width
             pixels.start = plane + y * map.y
             if not prefetch or y + 1 == part.window.y1:
-                contract_bins(row, width, lanes, &pixels, count, &x_taps)
+                call.simd.contract_bins(row, width, lanes, &pixels, count, &x_taps)
                 continue
             taps = x_taps
             first, stop = taps.spans[0], taps.spans[1]
             for i in range(count):      # the next row is fetched meanwhile
                 prefetch_taps(plane + (y + 1) * map.y, map.x, part.blocks, taps.pixel, first, stop)
-                contract_bins(row + i * width, width, lanes, &pixels, 1, &taps)
+                call.simd.contract_bins(row + i * width, width, lanes, &pixels, 1, &taps)
                 taps_after(taps.spans, count - i, taps.pixel, &first, &stop)
                 taps.spans += 2
         strips.start = strip - part.window.y0 * count * width
@@ -245,8 +246,8 @@ cdef void pixels_x_first(
         for p in range(part.p0, part.p1):
             row = out + p * call.bins.y + q * call.bins.x
             y_taps.spans = part.spans_y + 2 * p
-            contract_bins(<real*>scratch.bins, 0, lanes, &strips, 1, &y_taps)
-            put_pixels(<real*>scratch.bins, count, width, row, call.bins.x, call.store)
+            call.simd.contract_bins(<real*>scratch.bins, 0, lanes, &strips, 1, &y_taps)
+            call.simd.put_pixels(<real*>scratch.bins, count, width, row, call.bins.x, call.store)
         q += count
 
 
@@ -273,9 +274,9 @@ cdef inline void sum_bin(const Call *call, Step *step, real *bin) noexcept nogil
         part.p1, part.q1 = part.p0 + 1, part.q0 + 1
         sum_block(call, step, bin)
         return
-    pixels = load(&step.tile, <real*>step.scratch.tile, window, &steps)
-    contract_bin(bin, <real*>step.scratch.strip, pixels - window.y0 * steps.y, steps.y, steps.x,
-                 window.x1 - window.x0, &y, &x)
+    pixels = load(call, &step.tile, <real*>step.scratch.tile, window, &steps)
+    call.simd.contract_bin(bin, <real*>step.scratch.strip, pixels - window.y0 * steps.y, steps.y,
+                           steps.x, window.x1 - window.x0, &y, &x)
 
 
 cdef void store_bins_of_boxes(
@@ -301,7 +302,8 @@ cdef void store_bins_of_boxes(
             some = task.stop_bin - z
             if call.bins.y != call.pw * call.bins.x:
                 some = min(some, call.pw - q)
-            unpack(bins, 1, some, to + z // call.pw * call.bins.y + q * call.bins.x, target)
+            call.simd.unpack(bins, 1, some, to + z // call.pw * call.bins.y + q * call.bins.x,
+                             target)
             bins += some * lanes
             z += some
 
@@ -318,7 +320,7 @@ cdef void forward_bins(const Call *call, const Task *task, char *memory, real *o
     cdef Step step
     step.scratch = scratch_of(call, memory)
     if task.load == COPY_ONCE:
-        load_bins(call, task, <real*>step.scratch.tile)
+        load_bins(call, task, <char*>step.scratch.tile)
     while one.first_bin < task.stop_bin:
         step.tile = open_tile(call, &call.map, &one, task.first_block)
         step.part = parts_of(call, &one, 1)
@@ -361,8 +363,8 @@ cdef inline void store_part(const Call *call, const Step *step, real *out) noexc
     """Write the bins of a part that are gathered in scratch."""
     cdef const Part *part = &step.part
     if step.how < PIXELS_Y or step.how == SPARSE:
-        unpack(<const real*>step.scratch.bins, part.p1 - part.p0, part.q1 - part.q0,
-               out + part.p0 * call.bins.y + part.q0 * call.bins.x, &step.target)
+        call.simd.unpack(<const real*>step.scratch.bins, part.p1 - part.p0, part.q1 - part.q0,
+                         out + part.p0 * call.bins.y + part.q0 * call.bins.x, &step.target)
 
 
 cdef void forward_task(

@@ -15,14 +15,13 @@ from kernels.nest cimport (Lanes, Part, Step, begin_steps, begins_block, bins_of
                            is_empty, load_thin, next_step, run, thinned)
 from kernels.sparse cimport Stretch, loads_window, next_stretch, spans_of
 from move.prefetch cimport Prefetch, prefetch_of, prefetch_some
-from move.tile cimport (TileCache, View, Window, before_cells, bin_tile_bytes, cell_columns, load,
-                        load_bins, next_cell, open_tile)
+from move.tile cimport (before_cells, bin_tile_bytes, cell_columns, load, load_bins, next_cell,
+                        open_tile)
 from plan.choose cimport blocks_with_slopes
 from plan.spans cimport clip
 from plan.structs cimport BINS, COPY_ONCE, SPARSE, SPARSE_TAPS, TAPS_Y, Call, Task
 from roicy._kernels.plan cimport Plan
-from simd.simd cimport (FOLDED_BYTES, Pixels, SlopeTaps, add_slopes, add_sparse_slopes, prefetch_l1,
-                        real)
+from simd.structs cimport (FOLDED_BYTES, Pixels, SlopeTaps, Tile, View, Window, prefetch_l1, real)
 from tuning cimport BINS_AHEAD, SLOPE_BLOCKS, SLOPE_GROUPS
 
 cdef enum:
@@ -30,7 +29,7 @@ cdef enum:
 
 
 cdef struct Slopes:                # of the channel blocks of a step: some groups of them
-    TileCache[SLOPE_BLOCKS] tiles  # of each block but the first, where they are packed
+    Tile[SLOPE_BLOCKS] tiles  # of each block but the first, where they are packed
     Pixels[SLOPE_GROUPS] groups    # what is loaded of them
     SlopeTaps taps                 # where they are, and the slopes of their weights
     Lanes bins                     # the gradient of the part's bins
@@ -61,11 +60,11 @@ cdef inline void load_blocks(
     cdef const real *first = memory
     cdef Py_ssize_t packed = step.part.blocks
     cdef View steps
-    cdef TileCache *block = &step.tile
+    cdef Tile *block = &step.tile
     if slots != NULL:
         load_thin(call, slots, block, memory, &steps)
     else:
-        first = load(block, memory, window, &steps)
+        first = load(call, block, memory, window, &steps)
         if block.in_place:
             packed, tile = 1, call.lanes
     for b in range(1, packed):
@@ -73,7 +72,7 @@ cdef inline void load_blocks(
         if slots != NULL:
             load_thin(call, slots, block, memory, &steps)
         else:
-            load(block, memory, window, &steps)
+            load(call, block, memory, window, &steps)
     first -= window.y0 * steps.y + window.x0 * steps.x
     set_groups(slopes, step.part.blocks, first, &steps, tile)
 
@@ -87,9 +86,10 @@ cdef inline void slopes_of_bin(
     cdef Py_ssize_t b = 0, step = slopes.bins.block
     while b < blocks:
         if x == NULL:
-            add_sparse_slopes(sums, bin + b * step, step, group, &slopes.taps, y, call.edges)
+            call.simd.add_sparse_slopes(sums, bin + b * step, step, group, &slopes.taps, y,
+                                        call.edges)
         else:
-            add_slopes(sums, bin + b * step, step, group, &slopes.taps, y, x)
+            call.simd.add_slopes(sums, bin + b * step, step, group, &slopes.taps, y, x)
         sums += call.edges * FOLDED_BYTES // <int>sizeof(real)
         group += 1
         b += SLOPE_BLOCKS
@@ -254,7 +254,7 @@ cdef void grad_boxes_task(
         slopes_of_boxes(call, task, memory, tile, of_type)
         return
     if task.load == COPY_ONCE:
-        load_bins(call, task, <real*>memory)
+        load_bins(call, task, memory)
     while one.first_bin < task.stop_bin:
         slopes_of_boxes(call, &one, memory, tile, of_type)
         tile += bin_tile_bytes(task)

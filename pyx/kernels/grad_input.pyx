@@ -19,14 +19,14 @@ from kernels.nest cimport (Lanes, Part, Step, begin_steps, begins_block, begins_
 from kernels.scalars cimport add_bins, clear_channels, stop_channel
 from kernels.sparse cimport scatter_sparse
 from move.prefetch cimport Prefetch, prefetch_of, prefetch_some, prefetch_taps
-from move.tile cimport (Target, TileCache, Window, bin_tile_bytes, clear, load_bins,
-                        read_pixels, store_bins, unpack)
+from move.tile cimport bin_tile_bytes, load_bins, store_bins
 from plan.choose cimport blocks_to_write
 from plan.spans cimport bins_between, clip, taps_after
-from plan.structs cimport BINS, COPY_ONCE, SCALARS, SPARSE_TAPS, Call, Strides, Task
+from plan.structs cimport BINS, COPY_ONCE, SCALARS, SPARSE_TAPS, Call, Task
 from roicy._kernels.plan cimport Plan
-from simd.simd cimport (LANE_BYTES, Taps, Vectors, accumulate_bin, accumulate_pixels, add_numbers,
-                        contract_bins, real, stream_fence, sum_rows)
+from simd.structs cimport (LANE_BYTES, Strides, Taps, Target, Tile, Vectors, Window, real,
+                           stream_fence)
+from simd.table cimport Simd
 from tuning cimport PIXELS_AT_ONCE, SQUARE_BINS, STRIP_BYTES
 
 
@@ -96,8 +96,8 @@ cdef inline Py_ssize_t neighbours(
 
 
 cdef void accumulate_planes(
-        const PixelAxis *y_axis, const PixelAxis *x_axis, const Lanes *grad, const Lanes *sums,
-        real *strip, Prefetch *ahead) noexcept nogil:
+        const Simd *simd, const PixelAxis *y_axis, const PixelAxis *x_axis, const Lanes *grad,
+        const Lanes *sums, real *strip, Prefetch *ahead) noexcept nogil:
     """sums += Wy^T grad Wx for one channel block; grad: of the bins that the axes look at."""
     cdef Py_ssize_t lanes = LANE_BYTES // sizeof(real), qs = x_axis.high - x_axis.low
     cdef Py_ssize_t y = y_axis.first, x, r, rows, together, some
@@ -116,7 +116,7 @@ cdef void accumulate_planes(
             prefetch_some(ahead)
             some = min(at_once, rows - r)
             y_bins.spans = bins_of_pixel(y_axis, y + r, clipped)
-            contract_bins(strip + r * lanes, lanes, rows * lanes, &bins, <int>some, &y_bins)
+            simd.contract_bins(strip + r * lanes, lanes, rows * lanes, &bins, <int>some, &y_bins)
             r += some
         strips.step, strips.stride = lanes, rows * lanes
         r = 0
@@ -129,32 +129,34 @@ cdef void accumulate_planes(
                 prefetch_some(ahead)
                 some = min(at_once, x_axis.stop - x)
                 x_bins.spans = bins_of_pixel(x_axis, x, clipped)
-                accumulate_pixels(to, sums.steps.x, sums.steps.y, &strips, some,
-                                  x_axis.pixels + x, &x_bins)
+                simd.accumulate_pixels(to, sums.steps.x, sums.steps.y, &strips, some,
+                                       x_axis.pixels + x, &x_bins)
                 x += some
             r += together
         y += rows
 
 
 cdef void accumulate_numbers(
-        const PixelAxis *y_axis, const PixelAxis *x_axis, const real *grad, const Strides *bins,
-        real *plane, const Strides *map, real *strip) noexcept nogil:
+        const Call *call, const PixelAxis *y_axis, const PixelAxis *x_axis, const real *grad,
+        real *plane, real *strip) noexcept nogil:
     """plane += Wy^T grad Wx for one channel, as accumulate_planes adds.
 
     grad: of the first bin that the axes look at; plane: pixel (0, 0).
     """
+    cdef const Strides *bins = &call.bins
+    cdef const Strides *map = &call.map.strides
     cdef Py_ssize_t y, x, qs = x_axis.high - x_axis.low
     cdef Py_ssize_t at_once = x_axis.stop - x_axis.first if x_axis.whole else 1
     cdef int32_t[2] clipped
     cdef Taps y_bins = y_axis.bins, x_bins = x_axis.bins
     for y in range(y_axis.first, y_axis.stop):
         y_bins.spans = bins_of_pixel(y_axis, y, clipped)
-        sum_rows(strip, grad - y_axis.low * bins.y, bins.y, bins.x, qs, &y_bins)
+        call.simd.sum_rows(strip, grad - y_axis.low * bins.y, bins.y, bins.x, qs, &y_bins)
         x = x_axis.first
         while x < x_axis.stop:
             x_bins.spans = bins_of_pixel(x_axis, x, clipped)
-            add_numbers(plane + y_axis.pixels[y] * map.y, map.x, strip - x_axis.low, at_once,
-                        x_axis.pixels + x, &x_bins)
+            call.simd.add_numbers(plane + y_axis.pixels[y] * map.y, map.x, strip - x_axis.low,
+                                  at_once, x_axis.pixels + x, &x_bins)
             x += at_once
 
 
@@ -193,12 +195,12 @@ cdef void accumulate_pixel_rows(
         y_bins.spans = bins_of_pixel(y_axis, y, clipped)
         if call.bins.x == width:      # bins lie end to end: one run
             bins.count = qs * part.blocks
-            contract_bins(strip, 0, lanes, &bins, 1, &y_bins)
+            call.simd.contract_bins(strip, 0, lanes, &bins, 1, &y_bins)
         else:
             bins.count = part.blocks
             for q in range(qs):
                 bins.start = row_0 + q * call.bins.x
-                contract_bins(strip + q * width, 0, lanes, &bins, 1, &y_bins)
+                call.simd.contract_bins(strip + q * width, 0, lanes, &bins, 1, &y_bins)
         below = 0
         ahead = next_box[0]
         if y + 1 < y_axis.stop:
@@ -211,7 +213,8 @@ cdef void accumulate_pixel_rows(
             prefetch_some(&ahead)
             if below > 0:
                 prefetch_taps(row + below, sums.steps.x, part.blocks, x_axis.pixels, x, x + 1)
-            accumulate_pixels(row, sums.steps.x, lanes, &strips, 1, x_axis.pixels + x, &x_bins)
+            call.simd.accumulate_pixels(row, sums.steps.x, lanes, &strips, 1, x_axis.pixels + x,
+                                        &x_bins)
 
 
 cdef void add_bin(
@@ -225,7 +228,7 @@ cdef void add_bin(
     y.weight = x.weight = call.tables.tap_weight
     clip(part.spans_y + 2 * part.p0, y.pixel, task.y0, task.y1, rows)
     clip(part.spans_x + 2 * part.q0, x.pixel, task.x0, task.x1, columns)
-    accumulate_bin(<real*>sums.origin, sums.steps.y, sums.steps.x, grad, &y, &x)
+    call.simd.accumulate_bin(<real*>sums.origin, sums.steps.y, sums.steps.x, grad, &y, &x)
 
 
 # The boxes of a task: the boxes of its image that read pixels of its rectangle.
@@ -274,17 +277,17 @@ cdef struct Owned:                 # the rectangle of a task while boxes add to 
 
 
 cdef inline void clear_rows(
-        const Call *call, const Task *task, real *plane, const TileCache *first, Py_ssize_t y0,
+        const Call *call, const Task *task, real *plane, const Tile *first, Py_ssize_t y0,
         Py_ssize_t y1) noexcept nogil:
     """Zeros in some rows of the task's rectangle; plane: of its first channel."""
     cdef Py_ssize_t channels = min(task.stop_block * call.lanes, call.channels)
     channels -= task.first_block * call.lanes
-    clear(plane + y0 * first.strides.y + task.x0 * first.strides.x, &first.strides, channels,
-          y1 - y0, task.x1 - task.x0)
+    call.simd.clear(plane + y0 * first.strides.y + task.x0 * first.strides.x, &first.strides,
+                    channels, y1 - y0, task.x1 - task.x0)
 
 
 cdef inline Lanes sums_of(
-        const Call *call, const Task *task, const TileCache *tile, real *memory,
+        const Call *call, const Task *task, const Tile *tile, real *memory,
         Owned *owned) noexcept nogil:
     """Where a block is summed: in the gradient where lanes lie together, else in the tile."""
     cdef Lanes sums
@@ -296,7 +299,7 @@ cdef inline Lanes sums_of(
     if not owned.loaded:
         owned.loaded = True
         if call.add:
-            read_pixels(tile, task.y0, task.x0, rows, columns, memory)
+            call.simd.read_pixels(tile, task.y0, task.x0, rows, columns, memory)
         else:
             memset(memory, 0, rows * columns * LANE_BYTES)
     sums.steps.y, sums.steps.x = columns * call.lanes, call.lanes
@@ -339,23 +342,23 @@ cdef void accumulate_part(
     ahead = prefetch_of(coming_bins, &call.bins, step.tile.lanes, coming.p1 - coming.p0,
                         coming.q1 - coming.q0,
                         (y.stop - y.first + x.stop - x.first) // PIXELS_AT_ONCE + 1)
-    accumulate_planes(&y, &x, &grad, sums, strip, &ahead)
+    accumulate_planes(call.simd, &y, &x, &grad, sums, strip, &ahead)
 
 
 cdef inline void store_sums(
         const Call *call, const Task *task, const Owned *owned, Step *step,
         real *sums) noexcept nogil:
     """Write the block that was summed in the tile, which is the last of a task if any."""
-    cdef const TileCache *tile = &step.tile
+    cdef const Tile *tile = &step.tile
     cdef Target target = step.target
     cdef real *to = <real*>tile.plane + task.y0 * tile.strides.y + task.x0 * tile.strides.x
     if tile.in_place:
         return
     target.strides, target.staging = tile.strides, NULL
     if owned.loaded:
-        unpack(sums, task.y1 - task.y0, task.x1 - task.x0, to, &target)
+        call.simd.unpack(sums, task.y1 - task.y0, task.x1 - task.x0, to, &target)
     elif not call.add:
-        clear(to, &tile.strides, tile.lanes, task.y1 - task.y0, task.x1 - task.x0)
+        call.simd.clear(to, &tile.strides, tile.lanes, task.y1 - task.y0, task.x1 - task.x0)
 
 
 cdef void accumulate_boxes(
@@ -366,7 +369,7 @@ cdef void accumulate_boxes(
     cdef Step step
     cdef Part *part = &step.part
     cdef const Window *window = &part.window
-    cdef TileCache first
+    cdef Tile first
     cdef Upcoming boxes
     cdef Owned owned
     cdef Lanes sums
@@ -422,7 +425,7 @@ cdef void add_boxes(
         set_pixel_axes(call, task, &near, &y, &x)
         grad = grad_output + near.row * bins.image + near.p0 * bins.y + near.q0 * bins.x
         for c in range(part.block * call.lanes, stop_channel(call, &part)):
-            accumulate_numbers(&y, &x, grad + c * bins.channel, bins, plane + c * map.channel, map,
+            accumulate_numbers(call, &y, &x, grad + c * bins.channel, plane + c * map.channel,
                                strip)
 
 
@@ -442,14 +445,14 @@ cdef void grad_input_task(
         accumulate_boxes(call, task, memory, tile)
         return
     if call.add:
-        load_bins(call, task, tile)
+        load_bins(call, task, memory)
     else:
         memset(tile, 0, (task.stop_bin - task.first_bin) * bin_tile_bytes(task))
     while one.first_bin < task.stop_bin:
         accumulate_boxes(call, &one, memory, tile)
         tile += bin_tile_bytes(task) // <Py_ssize_t>sizeof(real)
         one.first_bin += 1
-    store_bins(call, task, <const real*>memory)
+    store_bins(call, task, memory)
 
 
 def grad_input(Plan plan, grad_output):

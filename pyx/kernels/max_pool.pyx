@@ -16,16 +16,16 @@ from cython.parallel cimport prange
 from libc.stdint cimport int32_t, uint32_t
 from libc.string cimport memset
 
-from kernels.maxima cimport begin_maxima, lowest
+from kernels.maxima cimport begin_maxima
 from kernels.nest cimport Part, Scratch, Step, begin_steps, next_step, run
-from move.tile cimport (Target, TileCache, View, Window, before_cells, cell_columns, cell_rows,
-                        clear, load, next_cell, put_pixels, unpack)
+from move.tile cimport before_cells, cell_columns, cell_rows, load, next_cell
 from plan.arrays cimport start_of
-from plan.structs cimport COPY_ONCE, PIXELS_Y, WINDOW_Y, Call, Strides, Task
+from plan.structs cimport COPY_ONCE, PIXELS_Y, WINDOW_Y, Call, Task
 from roicy._kernels.machine cimport startable
 from roicy._kernels.plan cimport Plan
-from simd.simd cimport (LANE_BYTES, Pixels, PlaneRows, Stream, Vectors, Winners, add_winners,
-                        keep_larger, real, search_pixels, stream_fence, stream_rest, stream_some)
+from simd.structs cimport (LANE_BYTES, Pixels, PlaneRows, Stream, Strides, Target, Tile, Vectors,
+                           View, Window, Winners, real, stream_fence)
+from simd.table cimport stream_rest, stream_some
 from tuning cimport ROUND_NUMBERS, STRIP_BYTES
 
 cdef extern from *:
@@ -34,57 +34,9 @@ cdef extern from *:
     void __atomic_store_n(int32_t *to, int32_t number, int order) noexcept nogil
 
 
-cdef inline void keep_largest(
-        real *to, Py_ssize_t to_step, const Vectors *source, Py_ssize_t first, int taps,
-        bint more) noexcept nogil:
-    """to[i] = the largest vector i of pixels `first` and after (more: and of to[i]).
-
-    There are one to four taps, which the compiler knows.
-    """
-    cdef int lanes = LANE_BYTES // sizeof(real), lane
-    cdef Py_ssize_t i, step = source.step, stride = source.stride
-    cdef const real *pixels = <const real*>source.start + first * stride
-    cdef real[16] best
-    for i in range(source.count):
-        for lane in range(lanes):
-            best[lane] = to[i * to_step + lane] if more else lowest(to)
-        keep_larger(best, pixels + i * step)
-        if taps > 1:
-            keep_larger(best, pixels + i * step + stride)
-        if taps > 2:
-            keep_larger(best, pixels + i * step + 2 * stride)
-        if taps > 3:
-            keep_larger(best, pixels + i * step + 3 * stride)
-        for lane in range(lanes):
-            to[i * to_step + lane] = best[lane]
-
-
-cdef void reduce_axis(
-        real *to, Py_ssize_t to_step, const Vectors *source, Py_ssize_t taps) noexcept nogil:
-    """Set each to[i] to the largest of its taps, of which there is at least one.
-
-    The last of many taps overlap those before them, which changes no maximum.
-    """
-    cdef Py_ssize_t first = 4
-    if taps == 1:
-        keep_largest(to, to_step, source, 0, 1, False)
-    elif taps == 2:
-        keep_largest(to, to_step, source, 0, 2, False)
-    elif taps == 3:
-        keep_largest(to, to_step, source, 0, 3, False)
-    else:
-        keep_largest(to, to_step, source, 0, 4, False)
-    while first < taps:
-        if taps - first > 2:
-            keep_largest(to, to_step, source, min(first, taps - 4), 4, True)
-        else:
-            keep_largest(to, to_step, source, taps - 2, 2, True)
-        first += 4
-
-
 cdef void reduce_window(
-        const Part *part, const real *pixels, const View *steps, real *strip, real *bins,
-        Stream *queue) noexcept nogil:
+        const Call *call, const Part *part, const real *pixels, const View *steps, real *strip,
+        real *bins, Stream *queue) noexcept nogil:
     """bins = the largest pixels of a window; several bin rows share a loop over columns."""
     cdef Py_ssize_t lanes = LANE_BYTES // sizeof(real), columns = part.window.x1 - part.window.x0
     cdef Py_ssize_t row = columns * lanes, first, taps
@@ -95,22 +47,22 @@ cdef void reduce_window(
     strips.step, strips.stride = row, lanes
     while p < part.p1:
         rows = strips.count = min(most, part.p1 - p)
-        stream_some(queue)
+        stream_some(call.simd, queue)
         for i in range(rows):
             first = part.spans_y[2 * (p + i)]
             taps = part.spans_y[2 * (p + i) + 1] - first
             window.start = pixels + (first - part.window.y0) * steps.y
             if taps > 0:
-                reduce_axis(strip + i * row, lanes, &window, taps)
+                call.simd.keep_largest(strip + i * row, lanes, &window, taps)
             else:                  # bins without pixels are 0
                 memset(strip + i * row, 0, row * sizeof(real))
-        stream_some(queue)
+        stream_some(call.simd, queue)
         for q in range(qs):
             first = part.spans_x[2 * (part.q0 + q)]
             taps = part.spans_x[2 * (part.q0 + q) + 1] - first
             strips.start = strip + (first - part.window.x0) * lanes
             if taps > 0:
-                reduce_axis(bins + q * lanes, qs * lanes, &strips, taps)
+                call.simd.keep_largest(bins + q * lanes, qs * lanes, &strips, taps)
             else:
                 for i in range(rows):
                     memset(bins + (i * qs + q) * lanes, 0, LANE_BYTES)
@@ -121,7 +73,7 @@ cdef void reduce_window(
 # With the indices of the largest pixels, or cell by cell.
 
 cdef void search_part(
-        const Call *call, const Part *part, TileCache *tile, real *memory, real *bins,
+        const Call *call, const Part *part, Tile *tile, real *memory, real *bins,
         int32_t *bins_at) noexcept nogil:
     """bins = the largest pixels of a window, and where they are, cell by cell."""
     cdef const Window *window = &part.window
@@ -138,7 +90,7 @@ cdef void search_part(
         rows = cell_rows(tile, window.y1 - window.y0, columns)
     begin_maxima(call, part, bins, bins_at)
     while next_cell(window, rows, columns, &cell):
-        pixels = load(tile, memory, &cell, &steps)
+        pixels = load(call, tile, memory, &cell, &steps)
         pixels -= cell.y0 * steps.y + cell.x0 * steps.x
         source.stride_y, source.stride_x = steps.y, steps.x
         i = 0
@@ -149,8 +101,10 @@ cdef void search_part(
                 bin.x0 = max(<Py_ssize_t>part.spans_x[2 * q], cell.x0)
                 bin.x1 = min(<Py_ssize_t>part.spans_x[2 * q + 1], cell.x1)
                 source.start = pixels + bin.y0 * steps.y + bin.x0 * steps.x
-                search_pixels(bins + i, bins_at + i, &source, bin.y1 - bin.y0, bin.x1 - bin.x0,
-                              <int32_t>(bin.y0 * call.map.columns + bin.x0), call.map.columns)
+                call.simd.search_pixels(bins + i, bins_at + i, &source, bin.y1 - bin.y0,
+                                        bin.x1 - bin.x0,
+                                        <int32_t>(bin.y0 * call.map.columns + bin.x0),
+                                        call.map.columns)
                 i += lanes
 
 
@@ -165,8 +119,8 @@ cdef void store_argmax(
     cdef Target target = bins_target[0]
     if real is float:      # an index has the size of a float, so its bits are moved as one
         target.strides, target.staging = to, strip
-        unpack(<const float*>bins_at, ps, qs, <float*>at, &target)
-        stream_rest(target.queue)
+        call.simd.unpack(<const float*>bins_at, ps, qs, <float*>at, &target)
+        stream_rest(call.simd, target.queue)
     else:
         for p in range(ps):
             for lane in range(target.lanes):
@@ -186,22 +140,22 @@ cdef void pool_planes(const Call *call, Step *step, real *out) noexcept nogil:
     cdef View steps
     cdef Target target = step.target
     if search:
-        stream_rest(&scratch.queue)      # from the staging, where indices are gathered
+        stream_rest(call.simd, &scratch.queue)      # from the staging, where indices are gathered
         target.staging = strip
         search_part(call, part, &step.tile, <real*>scratch.tile, bins, <int32_t*>scratch.staging)
     else:
-        pixels = load(&step.tile, <real*>scratch.tile, &part.window, &steps)
-        reduce_window(part, pixels, &steps, strip, bins, &scratch.queue)
-    unpack(bins, part.p1 - part.p0, part.q1 - part.q0,
-           out + part.p0 * call.bins.y + part.q0 * call.bins.x, &target)
+        pixels = load(call, &step.tile, <real*>scratch.tile, &part.window, &steps)
+        reduce_window(call, part, pixels, &steps, strip, bins, &scratch.queue)
+    call.simd.unpack(bins, part.p1 - part.p0, part.q1 - part.q0,
+                     out + part.p0 * call.bins.y + part.q0 * call.bins.x, &target)
     if call.argmax != NULL:
         store_argmax(call, part, <int32_t*>scratch.staging, strip, &target)
     if search:
-        stream_rest(&scratch.queue)      # from the strip, which is needed again
+        stream_rest(call.simd, &scratch.queue)      # from the strip, which is needed again
 
 
 cdef void pool_pixels(
-        const Call *call, const Part *part, const TileCache *tile, real *out,
+        const Call *call, const Part *part, const Tile *tile, real *out,
         Scratch *scratch) noexcept nogil:
     """Some bins of a box, of part.blocks blocks that lie together: nothing is packed."""
     cdef Py_ssize_t lanes = LANE_BYTES // sizeof(real), width = part.blocks * lanes
@@ -222,20 +176,20 @@ cdef void pool_pixels(
         if rows > 0 and map.x == width:
             pixels.start = plane + y * map.y + x0 * map.x
             pixels.count = (part.window.x1 - x0) * part.blocks
-            reduce_axis(strip, lanes, &pixels, rows)
+            call.simd.keep_largest(strip, lanes, &pixels, rows)
         elif rows > 0:
             for x in range(x0, part.window.x1):
                 pixels.start = plane + y * map.y + x * map.x
-                reduce_axis(strip + (x - x0) * width, lanes, &pixels, rows)
+                call.simd.keep_largest(strip + (x - x0) * width, lanes, &pixels, rows)
         for q in range(part.q0, part.q1):
             x = part.spans_x[2 * q]
             columns = part.spans_x[2 * q + 1] - x
             strips.start = strip + (x - x0) * width
             if rows > 0 and columns > 0:
-                reduce_axis(bins + (q - part.q0) * width, lanes, &strips, columns)
+                call.simd.keep_largest(bins + (q - part.q0) * width, lanes, &strips, columns)
             else:
                 memset(bins + (q - part.q0) * width, 0, width * sizeof(real))
-        put_pixels(bins, qs, width, row, call.bins.x, call.store)
+        call.simd.put_pixels(bins, qs, width, row, call.bins.x, call.store)
 
 
 cdef void pool_task(const Call *call, const Task *task, char *memory, real _) noexcept nogil:
@@ -304,17 +258,17 @@ cdef void backward_task(
     rows.first = <uint32_t>(task.y0 * columns)
     rows.count = <uint32_t>(rows_count * columns)
     rows.all = <uint32_t>(call.map.rows * columns)
-    clear(plane + task.y0 * map.y, &map, channels, rows_count, columns)
+    call.simd.clear(plane + task.y0 * map.y, &map, channels, rows_count, columns)
     for i in range(task.first_box, task.stop_box):
         box = winners_of(call, first, channels, i, min(i + 1, task.stop_box - 1), tile[0])
         if call.bins.x == 1:
-            bad |= add_winners(plane, map.channel, 0, 1, &box, &rows)
+            bad |= call.simd.add_winners(plane, map.channel, 0, 1, &box, &rows)
         else:
-            bad |= add_winners(plane, 0, 1, map.x, &box, &rows)
+            bad |= call.simd.add_winners(plane, 0, 1, map.x, &box, &rows)
     if task.load == COPY_ONCE:
         for y in range(rows_count):
-            put_pixels(tile + y * map.y, columns, channels, target + y * call.map.strides.y,
-                       call.map.strides.x, call.store)
+            call.simd.put_pixels(tile + y * map.y, columns, channels,
+                                 target + y * call.map.strides.y, call.map.strides.x, call.store)
         stream_fence()
     if bad:
         __atomic_store_n(call.bad, 1, __ATOMIC_RELAXED)

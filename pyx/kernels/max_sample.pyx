@@ -16,64 +16,11 @@ from libc.string cimport memset
 
 from kernels.maxima cimport begin_maxima, lowest
 from kernels.nest cimport Part, Step, begin_steps, load_thin, next_step, run, thinned
-from move.tile cimport (TileCache, View, Window, before_cells, cell_columns, cell_rows,
-                        clear, load, next_cell, unpack)
+from move.tile cimport before_cells, cell_columns, cell_rows, load, next_cell
 from plan.spans cimport clip
-from plan.structs cimport TAPS_Y, Call, Strides, Task
+from plan.structs cimport TAPS_Y, Call, Task
 from roicy._kernels.plan cimport Plan
-from simd.simd cimport LANE_BYTES, add_product, keep_larger, keep_larger_at, real
-
-
-cdef struct Samples:               # of one row of samples in a cell
-    const int32_t *pixel           # at or before each sample, or its slot
-    const void *fraction           # how far each is from it
-    int32_t first
-    int32_t stop
-    Py_ssize_t x0                  # the first column of the cell
-    Py_ssize_t last                # the last column there is, which is its own neighbour
-
-
-cdef inline void weigh(real *weights, real fraction_y, real fraction_x) noexcept nogil:
-    """The weights of the four pixels around a sample, in row order."""
-    weights[0] = (1 - fraction_y) * (1 - fraction_x)
-    weights[1] = (1 - fraction_y) * fraction_x
-    weights[2] = fraction_y * (1 - fraction_x)
-    weights[3] = fraction_y * fraction_x
-
-
-cdef inline bint next_value(
-        real *sums, const real *const *corners, const real *weights, int i,
-        bint products) noexcept nogil:
-    """Go on with pixel i of a sample; whether `sums` is now a value to compare: each product, or
-    the sum of all four."""
-    cdef int lanes = LANE_BYTES // sizeof(real), lane
-    if products or i == 0:
-        for lane in range(lanes):
-            sums[lane] = weights[i] * corners[i][lane]
-    else:
-        add_product(sums, weights[i], corners[i])
-    return products or i == 3
-
-
-cdef inline void keep_samples(
-        real *best, const real *row, const real *next_row, Py_ssize_t step,
-        const Samples *samples, real fraction_y, bint products) noexcept nogil:
-    """best = the larger of it and of the samples between two rows; row: pixel x0."""
-    cdef int i
-    cdef const real *fraction = <const real*>samples.fraction
-    cdef Py_ssize_t s, x, right
-    cdef real[16] sums
-    cdef real[4] weights
-    cdef const real *corners[4]
-    for s in range(samples.first, samples.stop):
-        x = (samples.pixel[s] - samples.x0) * step
-        right = (min(<Py_ssize_t>samples.pixel[s] + 1, samples.last) - samples.x0) * step
-        corners[0], corners[1] = row + x, row + right
-        corners[2], corners[3] = next_row + x, next_row + right
-        weigh(weights, fraction_y, fraction[s])
-        for i in range(4):
-            if next_value(sums, corners, weights, i, products):
-                keep_larger(best, sums)
+from simd.structs cimport LANE_BYTES, Samples, Strides, Tile, View, Window, real
 
 
 cdef void sample_cell(
@@ -92,7 +39,7 @@ cdef void sample_cell(
     cdef Samples samples
     cdef int p, q
     samples.pixel, samples.fraction = pixel, call.tables.tap_weight
-    samples.x0, samples.last = cell.x0, all.x1 - 1
+    samples.x0, samples.last, samples.products = cell.x0, all.x1 - 1, call.products
     for p in range(part.p0, part.p1):
         clip(part.spans_y + 2 * p, pixel, cell.y0, cell.y1, rows)
         for q in range(part.q0, part.q1):
@@ -101,12 +48,12 @@ cdef void sample_cell(
             for s in range(rows[0], rows[1]):
                 row = pixels + (pixel[s] - cell.y0) * steps.y
                 next_row = row + (steps.y if pixel[s] + 1 < all.y1 else 0)
-                keep_samples(bins, row, next_row, steps.x, &samples, fraction[s], call.products)
+                call.simd.keep_samples(bins, row, next_row, steps.x, &samples, fraction + s)
             bins += lanes
 
 
 cdef void reduce_part(
-        const Call *call, const Part *part, TileCache *tile, real *memory,
+        const Call *call, const Part *part, Tile *tile, real *memory,
         real *bins) noexcept nogil:
     """Some bins of a box, of one channel block, cell by cell; memory: of the tile."""
     cdef const Window *window = &part.window
@@ -131,7 +78,7 @@ cdef void reduce_part(
         read = cell
         read.y1 = min(cell.y1 + 1, <Py_ssize_t>box[1])
         read.x1 = min(cell.x1 + 1, <Py_ssize_t>box[3])
-        pixels = load(tile, memory, &read, &steps)
+        pixels = load(call, tile, memory, &read, &steps)
         sample_cell(call, part, &cell, &all, pixels, &steps, bins)
 
 
@@ -141,8 +88,9 @@ cdef void sample_task(const Call *call, const Task *task, char *memory, real _) 
     begin_steps(call, task, memory, False, &step)
     while next_step(call, task, &step):
         reduce_part(call, part, &step.tile, <real*>step.scratch.tile, <real*>step.scratch.bins)
-        unpack(<real*>step.scratch.bins, part.p1 - part.p0, part.q1 - part.q0,
-               <real*>step.bins + part.p0 * call.bins.y + part.q0 * call.bins.x, &step.target)
+        call.simd.unpack(<real*>step.scratch.bins, part.p1 - part.p0, part.q1 - part.q0,
+                         <real*>step.bins + part.p0 * call.bins.y + part.q0 * call.bins.x,
+                         &step.target)
 
 
 def forward(Plan plan, out, bint products):
@@ -187,19 +135,8 @@ cdef inline Window pixels_of(
     return window
 
 
-cdef inline void keep_winners(
-        real *best, int32_t *at, const real *const *corners, const real *weights, int32_t place,
-        bint products) noexcept nogil:
-    """Compare a sample with the best before it."""
-    cdef int i
-    cdef real[16] sums
-    for i in range(4):
-        if next_value(sums, corners, weights, i, products):
-            keep_larger_at(best, at, sums, place + i)
-
-
 cdef void find_winners(
-        const Call *call, const Bin *bin, TileCache *tile, real *memory,
+        const Call *call, const Bin *bin, Tile *tile, real *memory,
         WinnersOfBin *winners) noexcept nogil:
     """The first of the largest samples of a bin, of each lane; memory: of the tile."""
     cdef int lanes = LANE_BYTES // sizeof(real), lane
@@ -222,24 +159,24 @@ cdef void find_winners(
         winners.y[lane] = winners.x[lane] = -1
     memset(&steps, 0, sizeof(steps))      # which compilers cannot see to be set below
     if together:
-        pixels = load(tile, memory, &window, &steps)
+        pixels = load(call, tile, memory, &window, &steps)
     for y in range(bin.y0, bin.y1):
         for lane in range(lanes):
             at[lane] = -1
         for x in range(bin.x0, bin.x1):
             if not together:
                 window = pixels_of(call, y, y + 1, x, x + 1)
-                pixels = load(tile, memory, &window, &steps)
+                pixels = load(call, tile, memory, &window, &steps)
             below = steps.y if pixel[y] + 1 < call.map.rows else 0
             right = steps.x if pixel[x] + 1 < call.map.columns else 0
             corners[0] = (pixels + (pixel[y] - window.y0) * steps.y
                           + (pixel[x] - window.x0) * steps.x)
             corners[1], corners[2] = corners[0] + right, corners[0] + below
             corners[3] = corners[2] + right
-            weigh(weights, fraction[y], fraction[x])
+            call.simd.weigh(weights, fraction + y, fraction + x)
             # Unsigned, so that a row may be of as many samples as a map can have columns.
-            keep_winners(best, at, corners, weights, <int32_t>(4 * <uint32_t>(x - bin.x0)),
-                         call.products)
+            call.simd.keep_winners(best, at, <const void**>corners, weights,
+                                   <int32_t>(4 * <uint32_t>(x - bin.x0)), call.products)
         for lane in range(lanes):
             winners.x[lane] = winners.x[lane] if at[lane] == -1 else at[lane]
             winners.y[lane] = winners.y[lane] if at[lane] == -1 else y
@@ -264,7 +201,7 @@ cdef void add_gradients(
         if winners.y[lane] < 0:
             continue
         sample = bin.x0 + <int32_t>(<uint32_t>winners.x[lane] >> 2)
-        weigh(weights, fraction[winners.y[lane]], fraction[sample])
+        call.simd.weigh(weights, fraction + winners.y[lane], fraction + sample)
         y = pixel[winners.y[lane]]
         corner = plane + lane * to.channel + y * to.y + pixel[sample] * to.x
         for i in range(4):
@@ -293,9 +230,9 @@ cdef void backward_task(
     cdef int p, q
     begin_steps(call, task, memory, False, &step)
     if not call.add:
-        clear(plane + first * to.channel + task.y0 * to.y, to,
-              min(task.stop_block * call.lanes, call.channels) - first, task.y1 - task.y0,
-              call.map.columns)
+        call.simd.clear(plane + first * to.channel + task.y0 * to.y, to,
+                        min(task.stop_block * call.lanes, call.channels) - first, task.y1 - task.y0,
+                        call.map.columns)
     while next_step(call, task, &step):
         channel = step.part.block * call.lanes
         for p in range(step.part.p0, step.part.p1):

@@ -4,7 +4,7 @@ from libc.stdint cimport int32_t, uint8_t
 
 from kernels.nest cimport Part
 from plan.structs cimport Call
-from simd.simd cimport LANE_BYTES, real
+from simd.structs cimport LANE_BYTES, real
 
 
 cdef inline real lowest(const real *_) noexcept nogil:

@@ -9,13 +9,15 @@ from libc.stdint cimport int32_t
 from libc.string cimport memset
 
 from move.prefetch cimport prefetch_ends
-from move.tile cimport (Target, TileCache, View, Window, load_once, load_slots, open_tile, pack)
+from move.tile cimport load_once, open_tile
 from plan.choose cimport Side, blocks_together, choose_copy, how_in_task, how_of_bins, most_blocks
 from plan.spans cimport hull, hull_of_taps
 from plan.structs cimport (BINS, COPY_PER_BOX, PIXELS_Y, ROW_LANES, SPARSE, SPARSE_PIXELS,
-                           SPARSE_TAPS, STREAMING, Call, Map, Strides, Task, writes_maps)
+                           SPARSE_TAPS, Call, Map, Task, writes_maps)
 from roicy._kernels.plan cimport Plan
-from simd.simd cimport Stream, real, stream_fence, stream_rest
+from simd.structs cimport (STREAMING, Stream, Strides, Target, Tile, View, Window, real,
+                           stream_fence)
+from simd.table cimport stream_rest
 from threads cimport run_tasks
 from tuning cimport MAX_BIN_ROWS, MAX_BINS
 
@@ -43,7 +45,7 @@ cdef inline Scratch scratch_of(const Call *call, char *memory) noexcept nogil:
 
 
 cdef inline Target target_of(
-        const Call *call, const TileCache *tile, Scratch *scratch) noexcept nogil:
+        const Call *call, const Tile *tile, Scratch *scratch) noexcept nogil:
     """Where the bins of a block are written, and where they are gathered before that.
 
     The strip serves as staging: it is in cache, and is not needed any more.  Streaming stores go on
@@ -293,10 +295,10 @@ cdef inline Part thinned(const Call *call, const Part *part) noexcept nogil:
 
 
 cdef inline void load_thin(
-        const Call *call, const Part *slots, const TileCache *tile, real *memory,
+        const Call *call, const Part *slots, const Tile *tile, real *memory,
         View *steps) noexcept nogil:
     """Pack the pixels of a thinned part, from slot (y0, x0) of its window on."""
-    load_slots(tile, call.tables.slot_pixel, &slots.window, memory)
+    call.simd.load_slots(tile, call.tables.slot_pixel, &slots.window, memory)
     steps.x = call.lanes
     steps.y = (slots.window.x1 - slots.window.x0) * call.lanes
 
@@ -308,7 +310,7 @@ cdef struct Step:                  # a part, where its pixels come from, and whe
     int how                        # it is computed: as the part says, or of several blocks at once
     bint may_join                  # whether the pass computes several blocks at once
     Map map
-    TileCache tile                 # of the part's block
+    Tile tile                 # of the part's block
     Py_ssize_t opened              # that block
     Target target
     Scratch scratch
@@ -366,7 +368,7 @@ cdef inline bint next_step(const Call *call, const Task *task, Step *step) noexc
     cdef Part *part = &step.part
     cdef Py_ssize_t at
     if not next_part(call, task, part):
-        stream_rest(&step.scratch.queue)
+        stream_rest(call.simd, &step.scratch.queue)
         stream_fence()
         return False
     if part.block != step.opened:      # else it goes on holding rows
@@ -407,6 +409,6 @@ cdef inline Lanes bins_of_part(
         grad.steps.y, grad.steps.x = qs * call.lanes, call.lanes
         grad.origin, grad.block = packed, ps * qs * call.lanes
         for b in range(part.blocks):
-            pack(first + b * call.lanes * call.bins.channel, call.bins, lanes, ps, qs,
-                 packed + b * grad.block)
+            call.simd.pack(first + b * call.lanes * call.bins.channel, &call.bins, lanes, ps, qs,
+                           packed + b * grad.block)
     return grad

@@ -4,17 +4,15 @@ images/rows.h computes the sums.  It sums rows of pixels as they lie and transpo
 """
 from libc.string cimport memset
 
-from images.rows cimport (CROP_CHANNELS, Lines, Source, Strip, Sums, sum_strip_columns_double,
-                          sum_strip_columns_float, sum_strip_double, sum_strip_float)
+from images.structs cimport CROP_CHANNELS, Lines, Source, Strip, Sums
 from kernels.nest cimport Part, Scratch
-from move.tile cimport Target, TileCache, unpack
 from plan.choose cimport beyond_cache
 from plan.spans cimport hull
-from plan.structs cimport Call, Strides
-from simd.simd cimport LANE_BYTES, prefetch_run, real
+from plan.structs cimport Call
+from simd.structs cimport LANE_BYTES, Strides, Target, Tile, prefetch_run, real
 
 
-cdef inline Source source_of(const Call *call, const TileCache *tile) noexcept nogil:
+cdef inline Source source_of(const Call *call, const Tile *tile) noexcept nogil:
     """All channels of the map where those of a pixel lie together, else its first channel."""
     cdef const Strides *strides = &call.map.strides
     cdef Py_ssize_t size = call.map.itemsize
@@ -67,10 +65,7 @@ cdef inline void sum_channels(
     strip.channels, strip.channel, strip.add = channels, 0, False
     while strip.channel < channels:
         source.start = start + strip.channel * source.stride_c
-        if real is float:
-            sum_strip_float(source, &y, part.p1 - part.p0, &strip)
-        else:
-            sum_strip_double(source, &y, part.p1 - part.p0, &strip)
+        call.simd.sum_strip(source, &y, part.p1 - part.p0, &strip)
         strip.channel += source.channels
     sums.first, sums.step = 0, channels if mixed else 1
     for c in range(CROP_CHANNELS):
@@ -78,15 +73,12 @@ cdef inline void sum_channels(
     while sums.first < channels:
         sums.channels = min(<int>CROP_CHANNELS, channels - sums.first)
         sums.sums = bins + sums.first * step * (LANE_BYTES // sizeof(real))
-        if real is float:
-            sum_strip_columns_float(&strip, &x, columns, &sums)
-        else:
-            sum_strip_columns_double(&strip, &x, columns, &sums)
+        call.simd.sum_strip_columns(&strip, &x, columns, &sums)
         sums.first += sums.channels
 
 
 cdef inline void reduce_row_lanes(
-        const Call *call, const Part *part, const TileCache *tile, real *out,
+        const Call *call, const Part *part, const Tile *tile, real *out,
         Scratch *scratch) noexcept nogil:
     """Up to a lane vector of bin rows of one box, of all channels; out: bin (0, 0)."""
     cdef Py_ssize_t planes = call.channels, columns = part.q1 - part.q0, c
@@ -108,5 +100,5 @@ cdef inline void reduce_row_lanes(
         target.strides.x, columns, planes = 1, columns * planes, 1
     out += part.p0 * call.bins.y + part.q0 * call.bins.x
     for c in range(planes):
-        unpack(bins, 1, columns, out + c * call.bins.channel, &target)
+        call.simd.unpack(bins, 1, columns, out + c * call.bins.channel, &target)
         bins += columns * (LANE_BYTES // sizeof(real))

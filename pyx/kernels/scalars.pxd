@@ -7,10 +7,9 @@ take them, so that both give the same bits: which of them computes a box depends
 from libc.stdint cimport int32_t
 
 from kernels.nest cimport Part, next_part, parts_of
-from move.tile cimport clear
 from plan.spans cimport clip
-from plan.structs cimport NUMBERS_X, Call, Strides, Task
-from simd.simd cimport Taps, add_number, real, sum_number
+from plan.structs cimport NUMBERS_X, Call, Task
+from simd.structs cimport Strides, Taps, real
 from tuning cimport MAX_BINS
 
 
@@ -45,9 +44,9 @@ cdef inline void sum_bins(const Call *call, const Task *task, real *out) noexcep
                     x.spans = part.spans_x + 2 * q
                     start = plane + channel_of(call, c, p, q) * map.channel
                     if part.how == NUMBERS_X:
-                        sum_number(to + q * call.bins.x, start, map.x, map.y, &x, &y)
+                        call.simd.sum_number(to + q * call.bins.x, start, map.x, map.y, &x, &y)
                     else:
-                        sum_number(to + q * call.bins.x, start, map.y, map.x, &y, &x)
+                        call.simd.sum_number(to + q * call.bins.x, start, map.y, map.x, &y, &x)
 
 
 cdef inline void clear_channels(
@@ -56,8 +55,8 @@ cdef inline void clear_channels(
     cdef Py_ssize_t first = task.first_block * call.lanes * call.channels_per_output
     cdef Py_ssize_t stop = min(task.stop_block * call.lanes, call.channels)
     cdef const Strides *map = &call.map.strides
-    clear(plane + first * map.channel + task.y0 * map.y + task.x0 * map.x, map,
-          stop * call.channels_per_output - first, task.y1 - task.y0, task.x1 - task.x0)
+    call.simd.clear(plane + first * map.channel + task.y0 * map.y + task.x0 * map.x, map,
+                    stop * call.channels_per_output - first, task.y1 - task.y0, task.x1 - task.x0)
 
 
 cdef inline void add_bins(
@@ -89,5 +88,5 @@ cdef inline void add_bins(
                 grad = (grad_output + part.row * call.bins.image + p * call.bins.y
                         + q * call.bins.x)
                 for c in range(part.block * call.lanes, stop_channel(call, &part)):
-                    add_number(plane + channel_of(call, c, p, q) * map.channel, map.y, map.x,
-                               grad[c * call.bins.channel], &y, &x)
+                    call.simd.add_number(plane + channel_of(call, c, p, q) * map.channel, map.y,
+                                         map.x, grad + c * call.bins.channel, &y, &x)

@@ -10,11 +10,10 @@ lies askew, they are loaded bin by bin, and for a bin that is too large some tap
 from libc.stdint cimport int32_t
 
 from kernels.nest cimport Part, is_empty
-from move.tile cimport TileCache, View, Window, load, put_pixels
+from move.tile cimport load
 from plan.spans cimport hull_of_taps
-from plan.structs cimport Call, Task, holds_pixels
-from simd.simd cimport (LANE_BYTES, Taps, accumulate_sparse, contract_sparse,
-                        contract_sparse_pixels, real)
+from plan.structs cimport Call, Task
+from simd.structs cimport LANE_BYTES, Taps, Tile, View, Window, real
 
 
 cdef inline const int32_t *spans_of(const Call *call, const Part *part, int p) noexcept nogil:
@@ -23,11 +22,11 @@ cdef inline const int32_t *spans_of(const Call *call, const Part *part, int p) n
 
 
 cdef inline bint loads_window(
-        const Call *call, const Part *part, const TileCache *tile,
+        const Call *call, const Part *part, const Tile *tile,
         Py_ssize_t capacity) noexcept nogil:
     """Whether the window of a part is loaded at once; capacity: pixels of the tile."""
     cdef const Window *window = &part.window
-    if tile.in_place or holds_pixels(tile.load):
+    if tile.in_place or tile.shared:
         return True
     return (call.tables.thin[part.place] == 0
             and (window.y1 - window.y0) * (window.x1 - window.x0) <= capacity)
@@ -69,7 +68,7 @@ cdef inline bint next_stretch(
 # Forward
 
 cdef inline void sum_stretches(
-        const Call *call, const int32_t *span, TileCache *tile, real *memory,
+        const Call *call, const int32_t *span, Tile *tile, real *memory,
         real *bin) noexcept nogil:
     """One bin, of one channel block, whose pixels are loaded for it alone."""
     cdef Stretch stretch
@@ -79,18 +78,18 @@ cdef inline void sum_stretches(
     cdef bint add = False
     taps.spans, taps.pixel, taps.weight = span, call.tables.tap_pixel, call.tables.tap_weight
     if span[0] == span[1]:
-        contract_sparse(bin, 0, bin, 0, 0, 1, &taps, False)
+        call.simd.contract_sparse(bin, 0, bin, 0, 0, 1, &taps, False)
     stretch.span[1] = span[0]
     taps.spans = stretch.span
     while next_stretch(taps.pixel, span, tile.capacity, &stretch):
-        pixels = load(tile, memory, &stretch.window, &steps)
+        pixels = load(call, tile, memory, &stretch.window, &steps)
         pixels -= stretch.window.y0 * steps.y + stretch.window.x0 * steps.x
-        contract_sparse(bin, 0, pixels, steps.y, steps.x, 1, &taps, add)
+        call.simd.contract_sparse(bin, 0, pixels, steps.y, steps.x, 1, &taps, add)
         add = True
 
 
 cdef inline void sum_sparse(
-        const Call *call, const Part *part, TileCache *tile, real *memory,
+        const Call *call, const Part *part, Tile *tile, real *memory,
         real *bins) noexcept nogil:
     """bins = the weighted sums of a part, of one channel block; memory: of the tile."""
     cdef int lanes = LANE_BYTES // sizeof(real), qs = part.q1 - part.q0, p, q
@@ -101,20 +100,20 @@ cdef inline void sum_sparse(
     cdef bint together = loads_window(call, part, tile, tile.capacity)
     steps.y = steps.x = 0
     if together and not is_empty(window):
-        pixels = load(tile, memory, window, &steps)
+        pixels = load(call, tile, memory, window, &steps)
         pixels -= window.y0 * steps.y + window.x0 * steps.x
     taps.pixel, taps.weight = call.tables.tap_pixel, call.tables.tap_weight
     for p in range(part.p0, part.p1):
         taps.spans = spans_of(call, part, p)
         if together:
-            contract_sparse(bins, lanes, pixels, steps.y, steps.x, qs, &taps, False)
+            call.simd.contract_sparse(bins, lanes, pixels, steps.y, steps.x, qs, &taps, False)
         for q in range(0 if together else qs):
             sum_stretches(call, taps.spans + 2 * q, tile, memory, bins + q * lanes)
         bins += qs * lanes
 
 
 cdef inline void sum_sparse_pixels(
-        const Call *call, const Part *part, const TileCache *tile, real *out,
+        const Call *call, const Part *part, const Tile *tile, real *out,
         real *bins) noexcept nogil:
     """Some bins of a box, of part.blocks blocks that lie together in the map and in the output."""
     cdef Py_ssize_t lanes = LANE_BYTES // sizeof(real), width = part.blocks * lanes
@@ -123,10 +122,10 @@ cdef inline void sum_sparse_pixels(
     taps.pixel, taps.weight = call.tables.tap_pixel, call.tables.tap_weight
     for p in range(part.p0, part.p1):
         taps.spans = spans_of(call, part, p)
-        contract_sparse_pixels(bins, width, <const real*>tile.plane, tile.strides.y,
-                               tile.strides.x, qs, &taps, part.blocks)
-        put_pixels(bins, qs, width, out + p * call.bins.y + part.q0 * call.bins.x, call.bins.x,
-                   call.store)
+        call.simd.contract_sparse_pixels(bins, width, <const real*>tile.plane, tile.strides.y,
+                                         tile.strides.x, qs, &taps, part.blocks)
+        call.simd.put_pixels(bins, qs, width, out + p * call.bins.y + part.q0 * call.bins.x,
+                             call.bins.x, call.store)
 
 
 # Gradient of the input
@@ -149,7 +148,7 @@ cdef inline void scatter_sparse(
     for p in range(part.p0, part.p1):
         taps.spans = spans_of(call, part, p)
         for q in range(part.q1 - part.q0):
-            accumulate_sparse(sums, steps.y, steps.x,
-                              grad + (p - part.p0) * grad_steps.y + q * grad_steps.x, part.blocks,
-                              &taps, NULL if inside else owned)
+            call.simd.accumulate_sparse(sums, steps.y, steps.x,
+                                        grad + (p - part.p0) * grad_steps.y + q * grad_steps.x,
+                                        part.blocks, &taps, NULL if inside else owned)
             taps.spans += 2

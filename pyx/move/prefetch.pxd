@@ -1,8 +1,7 @@
 """Prefetch: cache lines that are needed soon, asked for while something else is computed."""
 from libc.stdint cimport int32_t
 
-from plan.structs cimport Strides
-from simd.simd cimport LANE_BYTES, prefetch_l1, prefetch_l2, prefetch_run, real
+from simd.structs cimport LANE_BYTES, Strides, prefetch_l1, prefetch_l2, prefetch_run, real
 from tuning cimport NEAR_BYTES
 
 

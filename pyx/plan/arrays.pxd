@@ -4,7 +4,8 @@ from libc.stdint cimport INT32_MAX
 from libc.stdlib cimport malloc
 from libc.string cimport memset
 
-from plan.structs cimport Map, Strides
+from plan.structs cimport Map
+from simd.structs cimport Strides
 
 cdef enum:
     MAX_EXTENT = 1 << 30           # pixels of a side of a map: _arguments.MOST_PIXELS

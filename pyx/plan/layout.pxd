@@ -1,7 +1,7 @@
 """Layout: the scratch of a thread, from sizes alone."""
 from plan.choose cimport channels_are_few
 from plan.structs cimport BINS, COPY_ONCE, FORWARD, GRAD_BOXES, PIXELS, Call, Layout, Task, Tasks
-from simd.simd cimport LANE_BYTES, PAGE_BYTES
+from simd.structs cimport LANE_BYTES, PAGE_BYTES
 from tuning cimport (BIN_RANGE_BYTES, BINS_BYTES, MAX_COLUMNS, MAX_STRIP_BYTES, SLOPE_BLOCKS,
                      SLOPE_TILES_BYTES, TILE_BYTES, WIDE_STRIP_BYTES)
 

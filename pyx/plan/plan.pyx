@@ -5,7 +5,8 @@ roicy/_arguments.py and _boxes.py, which convert them or say what is wrong.  The
 `next` makes the tables and tasks of one step.  Tables are bounded, so a call with many boxes takes
 several steps.
 """
-from cpython.buffer cimport PyBuffer_IsContiguous, PyBuffer_Release
+from cpython.buffer cimport (PyBUF_STRIDES, PyBuffer_IsContiguous, PyBuffer_Release,
+                             PyObject_GetBuffer)
 from libc.math cimport INFINITY, fabs
 from libc.stdint cimport INT32_MAX, int32_t
 from libc.stdlib cimport free
@@ -21,11 +22,12 @@ from plan.layout cimport lay_out, most_copied, set_sizes, whole_pages
 from plan.order cimport sort_boxes
 from plan.rules cimport RULE_COUNT, LevelRule, Making, level_of, rule_names
 from plan.structs cimport (FORWARD, GRAD_BOXES, GRAD_INPUT, MAX_PIXEL, MAX_PIXEL_GRAD, MAX_SAMPLE,
-                           MAX_SAMPLE_GRAD, SPARSE_TAPS, Call, Map, Strides, writes_maps)
+                           MAX_SAMPLE_GRAD, SPARSE_TAPS, Call, Map, writes_maps)
 from plan.tables cimport (find_thin_boxes, free_tables, make_tables, transpose_tables,
                           whole_map_tables)
 from plan.tasks cimport list_tasks
-from simd.simd cimport LANE_BYTES
+from roicy._kernels.isa cimport tables
+from simd.structs cimport LANE_BYTES, Strides
 
 from roicy import _arguments, _boxes, _levels, _threads
 
@@ -262,6 +264,7 @@ cdef int distribute(Plan plan) except -1:
         call = &plan.calls[i]
         call.ph, call.pw, call.itemsize = plan.ph, plan.pw, plan.itemsize
         call.lanes = LANE_BYTES // plan.itemsize
+        call.simd = tables + (plan.itemsize == sizeof(double))
         call.channels, call.channels_per_output = plan.channels, 1
         call.purpose, call.position_sensitive = plan.purpose, plan.position_sensitive
         call.edges = plan.boxes.width
@@ -516,13 +519,15 @@ cdef class Plan:
         return 0
 
     cdef int set_partial_sums(self, array) except -1:
-        """Where the partial sums of the gradients of boxes go."""
-        cdef double[:, :, ::1] sums = array
+        """Where the partial sums of the gradients of boxes go; the caller holds the array."""
+        cdef Py_buffer sums
         cdef Py_ssize_t level, before = 0
+        PyObject_GetBuffer(array, &sums, PyBUF_STRIDES)
         for level in range(self.levels):
-            self.calls[level].partial_sums = &sums[0, 0, 0] + before * self.boxes.width
+            self.calls[level].partial_sums = <double*>sums.buf + before * self.boxes.width
             self.calls[level].box_count = sums.shape[1]
             before += self.calls[level].tables.count
+        PyBuffer_Release(&sums)
         return 0
 
     # What gradients of the boxes and tests look at
@@ -556,11 +561,15 @@ def levels_of(boxes, tuple rule):
     rule: as roicy._levels.rule returns it.
     """
     cdef LevelRule given = level_rule(rule)
-    cdef const double[:, ::1] numbers = np.asarray(boxes, np.float64)
     cdef int itemsize = boxes.itemsize
+    cdef Py_buffer numbers, places
     cdef Py_ssize_t k
-    places = np.empty(len(boxes), np.intp)
-    cdef Py_ssize_t[::1] place = places
-    for k in range(len(boxes)):
-        place[k] = level_of(itemsize, &given, &numbers[k, 0], 4)
-    return places
+    found = np.empty(len(boxes), np.intp)
+    PyObject_GetBuffer(np.ascontiguousarray(boxes, np.float64), &numbers, PyBUF_STRIDES)
+    PyObject_GetBuffer(found, &places, PyBUF_STRIDES)
+    for k in range(numbers.shape[0]):
+        (<Py_ssize_t*>places.buf)[k] = level_of(
+            itemsize, &given, <const double*>numbers.buf + 4 * k, 4)
+    PyBuffer_Release(&places)
+    PyBuffer_Release(&numbers)
+    return found

@@ -8,6 +8,9 @@ place in the tables.
 """
 from libc.stdint cimport int32_t, uint8_t
 
+from simd.structs cimport Strides
+from simd.table cimport Simd
+
 cdef enum Purpose:                 # what a plan is for
     FORWARD
     GRAD_INPUT
@@ -62,18 +65,6 @@ cdef enum How:                     # how bins of a box are computed: odd ones al
     ROWS = 12                      # a lane vector of bin rows at once
     SPARSE = 14                    # of a turned box, tap by tap
     SPARSE_PIXELS = 16             # of several channel blocks, which lie together and stay there
-
-cdef enum Store:                   # how results are written
-    DIRECT                         # in place
-    STAGED                         # gathered in a level 1 cache, then copied
-    STREAMING                      # gathered, then stored past all caches
-
-
-cdef struct Strides:               # of an array seen as (N, C, H, W) or (K, C, PH, PW), in elements
-    Py_ssize_t image
-    Py_ssize_t channel
-    Py_ssize_t y
-    Py_ssize_t x
 
 
 cdef struct Scale:
@@ -181,6 +172,7 @@ cdef struct Layout:                # scratch of a thread, in bytes from its star
 
 
 cdef struct Call:                  # what a call does with one level; most often there is only one
+    const Simd *simd               # functions for the type of the computation
     Map map
     Scale scale                    # from coordinates of boxes to pixels of the map
     Order order
@@ -190,7 +182,7 @@ cdef struct Call:                  # what a call does with one level; most often
     bint position_sensitive        # each bin has channels of its own
     int strategy                   # of enum Strategy
     int edges                      # numbers of a box that have gradients: 4 or 5
-    int store                      # of enum Store
+    int store                      # of enum store of simd/structs.h
     int ph
     int pw
     int itemsize                   # of the type of the computation

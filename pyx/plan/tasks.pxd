@@ -34,9 +34,9 @@ from plan.structs cimport (
     writes_maps,
 )
 from plan.tables cimport window_area
-from simd.simd cimport LANE_BYTES
+from simd.structs cimport BINS_TOGETHER, LANE_BYTES
 from tuning cimport (
-    BINS_TOGETHER, BIN_COST, BIN_RANGE_BYTES, COPY_PIXELS_BYTES, DIVIDE_SHARE, EVEN_SHARE,
+    BIN_COST, BIN_RANGE_BYTES, COPY_PIXELS_BYTES, DIVIDE_SHARE, EVEN_SHARE,
     NARROW_COST, PIXEL_COST, PLANES_BYTES, SERIAL_COST, SLOPE_BLOCKS,
     TASKS_PER_THREAD, WHOLE_ROWS,
 )

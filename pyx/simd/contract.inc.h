@@ -84,7 +84,7 @@ static FORCE_INLINE void NAME(contract_taps)(REAL *to, ptrdiff_t to_step, struct
 }
 
 /* to[i * to_step] = (add: +=) the sum over the taps of one bin, for each lane vector i. */
-static FORCE_INLINE void NAME(contract_axis)(REAL *to, ptrdiff_t to_step,
+static FORCE_INLINE void NAME(contract_span)(REAL *to, ptrdiff_t to_step,
                                              const struct vectors *from, const struct taps *taps,
                                              int add) {
     ptrdiff_t first = taps->spans[0], stop = taps->spans[1];
@@ -92,26 +92,33 @@ static FORCE_INLINE void NAME(contract_axis)(REAL *to, ptrdiff_t to_step,
                         stop - first, add);
 }
 
+/* The same as a function of its own. */
+static NOINLINE void NAME(contract_axis)(void *to, ptrdiff_t to_step, const struct vectors *from,
+                                         const struct taps *taps, int add) {
+    NAME(contract_span)((REAL *)to, to_step, from, taps, add);
+}
+
 /* Contracts neighbouring bins, whose results lie bin_step apart. */
-static NOINLINE void NAME(contract_bins)(REAL *to, ptrdiff_t bin_step, ptrdiff_t to_step,
+static NOINLINE void NAME(contract_bins)(void *to, ptrdiff_t bin_step, ptrdiff_t to_step,
                                          const struct vectors *from, int bins,
                                          const struct taps *taps) {
     const struct vectors vectors = *from;
     struct taps bin = *taps;
-    for (; bins > 0; bins--, bin.spans += 2, to += bin_step)
-        NAME(contract_axis)(to, to_step, &vectors, &bin, 0);
+    REAL *sums = (REAL *)to;
+    for (; bins > 0; bins--, bin.spans += 2, sums += bin_step)
+        NAME(contract_span)(sums, to_step, &vectors, &bin, 0);
 }
 
 /* Contracts one bin along y and then along x.  `from` is pixel (0, x0), where x0 is the pixel of
    the first tap along x; strip[x - x0] has room for all columns from there on. */
-static NOINLINE void NAME(contract_bin)(REAL *to, REAL *strip, const REAL *from, ptrdiff_t row,
+static NOINLINE void NAME(contract_bin)(void *to, void *strip, const void *from, ptrdiff_t row,
                                         ptrdiff_t column, ptrdiff_t columns, const struct taps *y,
                                         const struct taps *x) {
     const ptrdiff_t first_x = x->spans[0], taps_x = x->spans[1] - first_x;
     const int32_t *pixel_x = x->pixel + first_x;
     const REAL *weight_x = (const REAL *)x->weight + first_x;
     const struct vectors rows = {from, column, row, columns};
-    const struct vectors strips = {strip - *pixel_x * (ptrdiff_t)LANES, LANES, LANES, 1};
-    NAME(contract_axis)(strip, LANES, &rows, y, 0);
-    NAME(contract_taps)(to, LANES, strips, pixel_x, weight_x, taps_x, 0);
+    const struct vectors strips = {(REAL *)strip - *pixel_x * (ptrdiff_t)LANES, LANES, LANES, 1};
+    NAME(contract_span)((REAL *)strip, LANES, &rows, y, 0);
+    NAME(contract_taps)((REAL *)to, LANES, strips, pixel_x, weight_x, taps_x, 0);
 }

@@ -3,13 +3,8 @@
 #ifndef ROICY_CONVERT_H
 #define ROICY_CONVERT_H
 
-#include "vector.h"
-
-/* The small types, by NumPy's characters. */
-enum { HALF = 'e', BFLOAT = 'E', BYTE = 'B', INT8 = 'b', INT16 = 'h', UINT16 = 'H' };
-
-/* The bytes of an element of a small type. */
-static inline ptrdiff_t small_size(int kind) { return kind == BYTE || kind == INT8 ? 1 : 2; }
+#include "simd/structs.h"
+#include "simd/vector.h"
 
 static inline float float_of_bits(uint32_t bits) {
     float value;

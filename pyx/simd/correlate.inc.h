@@ -5,8 +5,7 @@
    only then multiplied with weights and slopes and added up.  The loops are written with vectors,
    since from loops over lanes Clang makes vectors that suit the reduction, and spills them. */
 
-#define FOLDED_BYTES 16 /* bytes of lanes that sums are reduced to (R268) */
-#define MAX_TAPS 64     /* taps, of both axes together, that are looked at at once */
+#define MAX_TAPS 64 /* taps, of both axes together, that are looked at at once */
 
 /* Adds lanes up until FOLDED_BYTES are left: halves of a lane vector first, and then their halves.
  */
@@ -153,11 +152,11 @@ static NOINLINE void NAME(add_slopes_of_many_taps)(REAL *sums, const REAL *by, p
 
    With S[y, x] = the sum over i of by[i * by_step] * pixel (y, x) of block i, they are sums of S
    times the weight of one axis and the slope of the other.  Nearly all bins have few taps. */
-static inline void NAME(add_slopes)(REAL *sums, const REAL *by, ptrdiff_t by_step,
-                                    const struct pixels *from, const struct slope_taps *taps,
-                                    const int32_t *y, const int32_t *x) {
+static NOINLINE void NAME(add_slopes)(void *sums, const void *by, ptrdiff_t by_step,
+                                      const struct pixels *from, const struct slope_taps *taps,
+                                      const int32_t *y, const int32_t *x) {
     if ((ptrdiff_t)(y[1] - y[0]) * (x[1] - x[0]) <= MAX_TAPS)
-        NAME(add_some_slopes)(sums, by, by_step, from, taps, y, x);
+        NAME(add_some_slopes)((REAL *)sums, (const REAL *)by, by_step, from, taps, y, x);
     else
-        NAME(add_slopes_of_many_taps)(sums, by, by_step, from, taps, y, x);
+        NAME(add_slopes_of_many_taps)((REAL *)sums, (const REAL *)by, by_step, from, taps, y, x);
 }

@@ -8,6 +8,49 @@ static inline void NAME(keep_larger)(REAL *best, const REAL *values) {
         best[l] = values[l] > best[l] ? values[l] : best[l];
 }
 
+/* to[i] = the largest vector i of `taps` pixels from `first` on (more: and of to[i]).  There are
+   one to four, a number that compilers know. */
+static FORCE_INLINE void NAME(keep_some)(REAL *to, ptrdiff_t to_step, struct vectors from,
+                                         ptrdiff_t first, int taps, int more) {
+    const REAL *pixels = (const REAL *)from.start + first * from.stride;
+    const ptrdiff_t stride = from.stride;
+    for (ptrdiff_t left = from.count; left > 0; left--, to += to_step, pixels += from.step) {
+        REAL best[LANES];
+        for (int l = 0; l < LANES; l++)
+            best[l] = more ? to[l] : LOWEST;
+        NAME(keep_larger)(best, pixels);
+        if (taps > 1)
+            NAME(keep_larger)(best, pixels + stride);
+        if (taps > 2)
+            NAME(keep_larger)(best, pixels + 2 * stride);
+        if (taps > 3)
+            NAME(keep_larger)(best, pixels + 3 * stride);
+        for (int l = 0; l < LANES; l++)
+            to[l] = best[l];
+    }
+}
+
+/* to[i * to_step] = the largest of its taps, which follow each other; there is at least one.  The
+   last of many taps overlap those before them, which changes no maximum. */
+static NOINLINE void NAME(keep_largest)(void *to, ptrdiff_t to_step, const struct vectors *from,
+                                        ptrdiff_t taps) {
+    const struct vectors vectors = *from;
+    REAL *best = (REAL *)to;
+    if (taps == 1)
+        NAME(keep_some)(best, to_step, vectors, 0, 1, 0);
+    else if (taps == 2)
+        NAME(keep_some)(best, to_step, vectors, 0, 2, 0);
+    else if (taps == 3)
+        NAME(keep_some)(best, to_step, vectors, 0, 3, 0);
+    else
+        NAME(keep_some)(best, to_step, vectors, 0, 4, 0);
+    for (ptrdiff_t first = 4; first < taps; first += 4)
+        if (taps - first > 2)
+            NAME(keep_some)(best, to_step, vectors, first < taps - 4 ? first : taps - 4, 4, 1);
+        else
+            NAME(keep_some)(best, to_step, vectors, taps - 2, 2, 1);
+}
+
 /* Keeps the larger values, and sets `at` to `index` in the lanes where a value replaces one. */
 static inline void NAME(keep_larger_at)(REAL *best, int32_t *at, const REAL *values,
                                         int32_t index) {
@@ -22,14 +65,14 @@ static inline void NAME(keep_larger_at)(REAL *best, int32_t *at, const REAL *val
    the first of equal ones stays.  best_at: where the largest before them is; index: of the first
    pixel; width: of a row of the map.  Indices are lanes as wide as REAL, in vectors: compilers keep
    these in registers, and arrays in memory. */
-static NOINLINE void NAME(search_pixels)(REAL *best, int32_t *best_at, const struct pixels *pixels,
+static NOINLINE void NAME(search_pixels)(void *best, int32_t *best_at, const struct pixels *pixels,
                                          ptrdiff_t rows, ptrdiff_t columns, int32_t index,
                                          ptrdiff_t width) {
     enum { w = LANES / VECTOR_LANES };
     VECTOR largest[w];
     INDICES at[w];
     for (int v = 0; v < w; v++)
-        largest[v] = NAME(load)(best + v * VECTOR_LANES);
+        largest[v] = NAME(load)((const REAL *)best + v * VECTOR_LANES);
     for (int l = 0; l < LANES; l++)
         at[l / VECTOR_LANES][l % VECTOR_LANES] = best_at[l];
     for (ptrdiff_t y = 0; y < rows; y++) {
@@ -45,7 +88,7 @@ static NOINLINE void NAME(search_pixels)(REAL *best, int32_t *best_at, const str
         }
     }
     for (int v = 0; v < w; v++)
-        NAME(store)(best + v * VECTOR_LANES, largest[v]);
+        NAME(store)((REAL *)best + v * VECTOR_LANES, largest[v]);
     for (int l = 0; l < LANES; l++)
         best_at[l] = (int32_t)at[l / VECTOR_LANES][l % VECTOR_LANES];
 }

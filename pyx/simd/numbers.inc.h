@@ -19,60 +19,65 @@ static FORCE_INLINE void NAME(sum_columns)(REAL *sums, const REAL *plane, ptrdif
 }
 
 /* to = the weighted sum of a bin, along y and then along x, in the order of contract_bin. */
-static NOINLINE void NAME(sum_number)(REAL *to, const REAL *plane, ptrdiff_t row, ptrdiff_t column,
+static NOINLINE void NAME(sum_number)(void *to, const void *plane, ptrdiff_t row, ptrdiff_t column,
                                       const struct taps *y, const struct taps *x) {
     const REAL *weight = (const REAL *)x->weight;
     const ptrdiff_t first = x->spans[0], stop = y->spans[0] < y->spans[1] ? x->spans[1] : first;
+    const REAL *from = (const REAL *)plane;
     REAL sums[COLUMNS_AT_ONCE], sum = 0;
     for (ptrdiff_t i = first; i < stop;) {
         int count = stop - i >= COLUMNS_AT_ONCE ? COLUMNS_AT_ONCE : 1;
         if (count > 1)
-            NAME(sum_columns)(sums, plane, row, column, y, x->pixel + i, COLUMNS_AT_ONCE);
+            NAME(sum_columns)(sums, from, row, column, y, x->pixel + i, COLUMNS_AT_ONCE);
         else
-            NAME(sum_columns)(sums, plane, row, column, y, x->pixel + i, 1);
+            NAME(sum_columns)(sums, from, row, column, y, x->pixel + i, 1);
         for (int l = 0; l < count; l++, i++)
             sum = i > first ? NAME(FUSED)(weight[i], sums[l], sum) : weight[i] * sums[l];
     }
-    *to = sum;
+    *(REAL *)to = sum;
 }
 
 /* to[i] = the weighted sum of some numbers of column i, in the order of contract_axis. */
-static NOINLINE void NAME(sum_rows)(REAL *to, const REAL *from, ptrdiff_t row, ptrdiff_t column,
+static NOINLINE void NAME(sum_rows)(void *to, const void *from, ptrdiff_t row, ptrdiff_t column,
                                     ptrdiff_t columns, const struct taps *taps) {
     const REAL *weight = (const REAL *)taps->weight;
     const ptrdiff_t first = taps->spans[0], stop = taps->spans[1];
-    for (ptrdiff_t i = 0; i < columns; i++, from += column) {
-        REAL sum = first < stop ? weight[first] * from[taps->pixel[first] * row] : 0;
+    const REAL *numbers = (const REAL *)from;
+    for (ptrdiff_t i = 0; i < columns; i++, numbers += column) {
+        REAL sum = first < stop ? weight[first] * numbers[taps->pixel[first] * row] : 0;
         for (ptrdiff_t j = first + 1; j < stop; j++)
-            sum = NAME(FUSED)(weight[j], from[taps->pixel[j] * row], sum);
-        to[i] = sum;
+            sum = NAME(FUSED)(weight[j], numbers[taps->pixel[j] * row], sum);
+        ((REAL *)to)[i] = sum;
     }
 }
 
 /* Adds to each of some pixels of a row the weighted sum of the numbers of the bins that read it, in
    the order of accumulate_pixels. */
-static NOINLINE void NAME(add_numbers)(REAL *to, ptrdiff_t column, const REAL *from,
+static NOINLINE void NAME(add_numbers)(void *to, ptrdiff_t column, const void *from,
                                        ptrdiff_t pixels, const int32_t *pixel,
                                        const struct taps *bins) {
     const REAL *weight = (const REAL *)bins->weight;
+    const REAL *numbers = (const REAL *)from;
     const int32_t *spans = bins->spans;
     for (; pixels > 0; pixels--, pixel++, spans += 2) {
-        REAL *at = to + *pixel * column, sum = *at;
+        REAL *at = (REAL *)to + *pixel * column, sum = *at;
         for (ptrdiff_t j = spans[0]; j < spans[1]; j++)
-            sum = NAME(FUSED)(weight[j], from[bins->pixel[j]], sum);
+            sum = NAME(FUSED)(weight[j], numbers[bins->pixel[j]], sum);
         *at = sum;
     }
 }
 
 /* plane += the weights of a bin times its gradient. */
-static NOINLINE void NAME(add_number)(REAL *plane, ptrdiff_t row, ptrdiff_t column, REAL gradient,
-                                      const struct taps *y, const struct taps *x) {
+static NOINLINE void NAME(add_number)(void *plane, ptrdiff_t row, ptrdiff_t column,
+                                      const void *gradient, const struct taps *y,
+                                      const struct taps *x) {
     const REAL *weight_y = (const REAL *)y->weight, *weight_x = (const REAL *)x->weight;
+    const REAL value = *(const REAL *)gradient;
     for (ptrdiff_t j = y->spans[0]; j < y->spans[1]; j++) {
-        REAL *to = plane + y->pixel[j] * row;
+        REAL *to = (REAL *)plane + y->pixel[j] * row;
         for (ptrdiff_t i = x->spans[0]; i < x->spans[1]; i++) {
             REAL *at = to + x->pixel[i] * column;
-            *at = NAME(FUSED)(weight_y[j], weight_x[i] * gradient, *at);
+            *at = NAME(FUSED)(weight_y[j], weight_x[i] * value, *at);
         }
     }
 }

@@ -54,14 +54,15 @@ static FORCE_INLINE int NAME(add_lines)(REAL *plane, ptrdiff_t line_step, ptrdif
    1), or bins, whose channels lie together as those of a pixel do (line_step 0, step 1).  Returns
    whether an index is neither -1 nor one of the plane.  All rows are a case of their own, which
    needs fewer instructions. */
-static NOINLINE int NAME(add_winners)(REAL *plane, ptrdiff_t line_step, ptrdiff_t step,
+static NOINLINE int NAME(add_winners)(void *plane, ptrdiff_t line_step, ptrdiff_t step,
                                       ptrdiff_t pixel_step, const struct winners *winners,
                                       const struct plane_rows *rows) {
     const struct plane_rows some = *rows, all = {0, rows->all, rows->all};
     const int whole = some.count == some.all;
+    REAL *to = (REAL *)plane;
     if (step == 0)
-        return whole ? NAME(add_lines)(plane, line_step, 0, 1, winners, all)
-                     : NAME(add_lines)(plane, line_step, 0, 1, winners, some);
-    return whole ? NAME(add_lines)(plane, 0, 1, pixel_step, winners, all)
-                 : NAME(add_lines)(plane, 0, 1, pixel_step, winners, some);
+        return whole ? NAME(add_lines)(to, line_step, 0, 1, winners, all)
+                     : NAME(add_lines)(to, line_step, 0, 1, winners, some);
+    return whole ? NAME(add_lines)(to, 0, 1, pixel_step, winners, all)
+                 : NAME(add_lines)(to, 0, 1, pixel_step, winners, some);
 }

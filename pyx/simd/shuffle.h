@@ -6,7 +6,7 @@
 #ifndef ROICY_SHUFFLE_H
 #define ROICY_SHUFFLE_H
 
-#include "vector.h"
+#include "simd/vector.h"
 
 #define SEGMENT_BYTES 16
 

@@ -22,87 +22,91 @@ static FORCE_INLINE void NAME(end_sums)(REAL *to, const REAL *sums) {
 
 /* to[b * to_step] = (add: +=) the weighted pixels of bin b, of one lane vector, tap by tap.  Two
    bins are summed at a time: the taps of one bin wait for each other. */
-static NOINLINE void NAME(contract_sparse)(REAL *to, ptrdiff_t to_step, const REAL *from,
+static NOINLINE void NAME(contract_sparse)(void *to, ptrdiff_t to_step, const void *from,
                                            ptrdiff_t row, ptrdiff_t column, int bins,
                                            const struct taps *taps, int add) {
     const int32_t *spans = taps->spans, *pixel = taps->pixel;
     const REAL *weight = (const REAL *)taps->weight;
-    for (int left = bins; left > 0; left -= 2, spans += 4, to += 2 * to_step) {
+    const REAL *pixels = (const REAL *)from;
+    REAL *sums = (REAL *)to;
+    for (int left = bins; left > 0; left -= 2, spans += 4, sums += 2 * to_step) {
         REAL a[LANES], b[LANES];
         ptrdiff_t t = spans[0], stop_a = spans[1], u = 0, stop_b = 0;
-        NAME(begin_sums)(a, to, add);
+        NAME(begin_sums)(a, sums, add);
         if (left > 1) {
             u = spans[2], stop_b = spans[3];
-            NAME(begin_sums)(b, to + to_step, add);
+            NAME(begin_sums)(b, sums + to_step, add);
         }
         for (; t < stop_a && u < stop_b; t++, u++) {
-            NAME(add_product)(a, weight[t], NAME(tap_at)(from, row, column, pixel, t));
-            NAME(add_product)(b, weight[u], NAME(tap_at)(from, row, column, pixel, u));
+            NAME(add_product)(a, weight[t], NAME(tap_at)(pixels, row, column, pixel, t));
+            NAME(add_product)(b, weight[u], NAME(tap_at)(pixels, row, column, pixel, u));
         }
         for (; t < stop_a; t++)
-            NAME(add_product)(a, weight[t], NAME(tap_at)(from, row, column, pixel, t));
+            NAME(add_product)(a, weight[t], NAME(tap_at)(pixels, row, column, pixel, t));
         for (; u < stop_b; u++)
-            NAME(add_product)(b, weight[u], NAME(tap_at)(from, row, column, pixel, u));
-        NAME(end_sums)(to, a);
+            NAME(add_product)(b, weight[u], NAME(tap_at)(pixels, row, column, pixel, u));
+        NAME(end_sums)(sums, a);
         if (left > 1)
-            NAME(end_sums)(to + to_step, b);
+            NAME(end_sums)(sums + to_step, b);
     }
 }
 
 /* to[b * to_step + i] = the weighted pixels of bin b, of lane vectors i that lie together.  Some
    vectors are summed at a time. */
-static NOINLINE void NAME(contract_sparse_pixels)(REAL *to, ptrdiff_t to_step, const REAL *from,
+static NOINLINE void NAME(contract_sparse_pixels)(void *to, ptrdiff_t to_step, const void *from,
                                                   ptrdiff_t row, ptrdiff_t column, int bins,
                                                   const struct taps *taps, ptrdiff_t vectors) {
     const int32_t *spans = taps->spans, *pixel = taps->pixel;
     const REAL *weight = (const REAL *)taps->weight;
-    for (int left = bins; left > 0; left--, spans += 2, to += to_step) {
+    const REAL *pixels = (const REAL *)from;
+    REAL *sums = (REAL *)to;
+    for (int left = bins; left > 0; left--, spans += 2, sums += to_step) {
         ptrdiff_t v = 0;
         for (; v + 4 <= vectors; v += 4) {
             REAL a[LANES] = {0}, b[LANES] = {0}, c[LANES] = {0}, d[LANES] = {0};
             for (ptrdiff_t t = spans[0]; t < spans[1]; t++) {
-                const REAL *at = NAME(tap_at)(from, row, column, pixel, t) + v * LANES;
+                const REAL *at = NAME(tap_at)(pixels, row, column, pixel, t) + v * LANES;
                 NAME(add_product)(a, weight[t], at);
                 NAME(add_product)(b, weight[t], at + LANES);
                 NAME(add_product)(c, weight[t], at + 2 * LANES);
                 NAME(add_product)(d, weight[t], at + 3 * LANES);
             }
-            NAME(end_sums)(to + v * LANES, a);
-            NAME(end_sums)(to + (v + 1) * LANES, b);
-            NAME(end_sums)(to + (v + 2) * LANES, c);
-            NAME(end_sums)(to + (v + 3) * LANES, d);
+            NAME(end_sums)(sums + v * LANES, a);
+            NAME(end_sums)(sums + (v + 1) * LANES, b);
+            NAME(end_sums)(sums + (v + 2) * LANES, c);
+            NAME(end_sums)(sums + (v + 3) * LANES, d);
         }
         for (; v < vectors; v++) {
             REAL a[LANES] = {0};
             for (ptrdiff_t t = spans[0]; t < spans[1]; t++)
                 NAME(add_product)(a, weight[t],
-                                  NAME(tap_at)(from, row, column, pixel, t) + v * LANES);
-            NAME(end_sums)(to + v * LANES, a);
+                                  NAME(tap_at)(pixels, row, column, pixel, t) + v * LANES);
+            NAME(end_sums)(sums + v * LANES, a);
         }
     }
 }
 
 /* Each pixel of the taps of a bin += its weight * from, of `vectors` lane vectors that lie
    together. window: y0, y1, x0 and x1 of the pixels that are written to; NULL where all are. */
-static NOINLINE void NAME(accumulate_sparse)(REAL *to, ptrdiff_t row, ptrdiff_t column,
-                                             const REAL *from, ptrdiff_t vectors,
+static NOINLINE void NAME(accumulate_sparse)(void *to, ptrdiff_t row, ptrdiff_t column,
+                                             const void *from, ptrdiff_t vectors,
                                              const struct taps *taps, const ptrdiff_t *window) {
     const int32_t *pixel = taps->pixel;
     const REAL *weight = (const REAL *)taps->weight;
     for (ptrdiff_t t = taps->spans[0]; t < taps->spans[1]; t++) {
         ptrdiff_t y = pixel[2 * t], x = pixel[2 * t + 1];
-        REAL *at = to + y * row + x * column;
+        REAL *at = (REAL *)to + y * row + x * column;
         if (window && (y < window[0] || y >= window[1] || x < window[2] || x >= window[3]))
             continue;
         for (ptrdiff_t v = 0; v < vectors; v++)
-            NAME(add_product)(at + v * LANES, weight[t], from + v * LANES);
+            NAME(add_product)(at + v * LANES, weight[t], (const REAL *)from + v * LANES);
     }
 }
 
 /* sums[k] += slope k of some taps of a bin times the gradient of their weights, FOLDED_BYTES of
    lanes each, for `slopes` slopes.  The gradient of a weight is the sum over i of
    by[i * by_step] * the pixel of block i. */
-static NOINLINE void NAME(add_sparse_slopes)(REAL *sums, const REAL *by, ptrdiff_t by_step,
+static NOINLINE void NAME(add_sparse_slopes)(void *sums, const void *by, ptrdiff_t by_step,
                                              const struct pixels *from,
                                              const struct slope_taps *taps, const int32_t *span,
                                              int slopes) {
@@ -115,10 +119,10 @@ static NOINLINE void NAME(add_sparse_slopes)(REAL *sums, const REAL *by, ptrdiff
         some = left < MAX_TAPS ? left : MAX_TAPS;
         for (ptrdiff_t i = 0; i < some; i++, pixel += 2)
             at[i] = pixel[0] * from->stride_y + pixel[1] * from->stride_x;
-        NAME(correlate)(folded, by, by_step, (const REAL *)from->start, from->step, from->count, at,
-                        some);
+        NAME(correlate)(folded, (const REAL *)by, by_step, (const REAL *)from->start, from->step,
+                        from->count, at, some);
         for (int k = 0; k < slopes; k++)
             for (ptrdiff_t i = 0; i < some; i++)
-                NAME(add_folded)(sums + k * m, slope[k * taps->step + i], folded + i * m);
+                NAME(add_folded)((REAL *)sums + k * m, slope[k * taps->step + i], folded + i * m);
     }
 }

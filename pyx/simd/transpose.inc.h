@@ -3,8 +3,8 @@
 
 #ifdef HAVE_SHUFFLES
 /* Loads `rows` vectors that lie `step` apart, and fills up to `count` vectors with zeros. */
-static FORCE_INLINE void NAME(load_rows)(VECTOR *a, int count, const REAL *from, ptrdiff_t step,
-                                         int rows) {
+static FORCE_INLINE void NAME(load_vectors)(VECTOR *a, int count, const REAL *from, ptrdiff_t step,
+                                            int rows) {
     for (int i = 0; i < count; i++)
         if (i < rows)
             a[i] = NAME(load)(from + i * step);
@@ -31,7 +31,7 @@ static FORCE_INLINE void NAME(transpose_square)(const REAL *from, ptrdiff_t from
                                                 int streaming) {
     enum { n = VECTOR_LANES, w = SEGMENT_LANES };
     VECTOR a[n], t[4];
-    NAME(load_rows)(a, n, from, from_step, rows);
+    NAME(load_vectors)(a, n, from, from_step, rows);
     for (int i = 0; i < n; i += w)
         NAME(transpose_segments)(a + i);
     if (VECTOR_BYTES == 32)
@@ -73,7 +73,7 @@ static FORCE_INLINE void NAME(transpose_quads)(const REAL *from, ptrdiff_t from_
                                                REAL *to, ptrdiff_t to_step) {
     enum { w = SEGMENT_LANES };
     VECTOR a[w];
-    NAME(load_rows)(a, w, from, from_step, rows);
+    NAME(load_vectors)(a, w, from, from_step, rows);
     NAME(transpose_segments)(a);
     for (int i = 0; i < w; i++, to += to_step)
         NAME(store_segments)(to, w * to_step, a[i]);

@@ -1,4 +1,4 @@
-/* Vectors, prefetches, stores past the caches, and memory.
+/* Vectors, and stores past the caches.
 
    A lane vector is LANE_BYTES of neighbouring channels: 16 float or 8 double, one cache line.  The
    kernels are plain loops over a lane vector.  Compilers know its length and turn such loops into
@@ -8,18 +8,12 @@
 #ifndef ROICY_VECTOR_H
 #define ROICY_VECTOR_H
 
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
+#include "simd/memory.h"
 #if defined(__SSE2__)
 #include <immintrin.h>
 #elif defined(__aarch64__)
 #include <arm_neon.h>
 #endif
-
-#define LANE_BYTES 64   /* bytes of a lane vector and of a cache line (R119) */
-#define PAGE_BYTES 4096 /* bytes of the smallest pages that there are (R045) */
 
 /* Bytes of a vector of this instruction set (R319). */
 #if defined(__AVX512F__)
@@ -28,17 +22,6 @@
 #define VECTOR_BYTES 32
 #else
 #define VECTOR_BYTES 16
-#endif
-
-/* NOINLINE: never inlined, since the loops of such functions lose their registers in larger ones.
-   FORCE_INLINE: always inlined, since these functions live on what their callers know.
-   NOIPA: as NOINLINE, and no constant propagation from callers. */
-#define NOINLINE __attribute__((noinline, unused))
-#define FORCE_INLINE inline __attribute__((always_inline))
-#if defined(__GNUC__) && !defined(__clang__)
-#define NOIPA __attribute__((noipa, unused))
-#else
-#define NOIPA NOINLINE
 #endif
 
 /* Vectors, aligned and not. */
@@ -104,59 +87,8 @@ static FORCE_INLINE void store_double(double *to, vector_double values) {
 #define STREAM(to, vector) _mm_stream_si128((__m128i *)(to), (__m128i)(vector))
 #endif
 
-static inline void stream_fence(void) {
-#if defined(__SSE2__)
-    _mm_sfence();
-#endif
-}
-
-/* Asks for a cache line that is read soon, into a level 2 cache.  It is for lines that no hardware
-   would foresee.  The empty statement keeps GCC from leaving out functions that do nothing else. */
-static inline void prefetch_l2(const void *line) {
-    __builtin_prefetch(line, 0, 2);
-    __asm__ volatile("");
-}
-
-/* Asks for a cache line that is read soon, into the level 1 cache. */
-static inline void prefetch_l1(const void *line) {
-    __builtin_prefetch(line, 0, 3);
-    __asm__ volatile("");
-}
-
-/* Asks for a cache line that is written soon, and takes it away from other cores.  On x86-64 the
-   instruction is spelt out, since compilers use it only if all processors that they compile for
-   know it.  Processors of x86-64 that do not know it do nothing. */
-static inline void prefetch_write(void *line) {
-#if defined(__x86_64__)
-    __asm__ volatile("prefetchw %0" : : "m"(*(char *)line));
-#else
-    __builtin_prefetch(line, 1, 2);
-    __asm__ volatile("");
-#endif
-}
-
-/* Asks for all cache lines of a run of bytes. */
-static NOINLINE void prefetch_run(const void *from, size_t bytes) {
-    for (size_t i = 0; i < bytes; i += LANE_BYTES)
-        prefetch_l2((const char *)from + i);
-}
-
-/* A copy past the caches, which is done a few cache lines at a time while something else is
-   computed: stores that follow each other would wait for memory.  It is for results that are too
-   large to be found in cache again. */
-struct stream {
-    char *to;
-    /* Bytes of whole lines.  They are between the pointers, since GCC would advance two pointers
-       that lie together as a vector. */
-    size_t left;
-    const char *from;
-    size_t at_once; /* bytes */
-};
-
 /* Copies the next lines. */
-static inline void stream_some(struct stream *run) {
-    if (run->left == 0)
-        return;
+static NOINLINE void stream_lines(struct stream *run) {
     char *to = run->to; /* copies, which stores of bytes cannot change */
     const char *from = run->from;
     size_t now = run->left < run->at_once ? run->left : run->at_once;
@@ -169,12 +101,12 @@ static inline void stream_some(struct stream *run) {
 }
 
 /* Copies all lines that are left. */
-static inline void stream_rest(struct stream *run) {
+static inline void stream_all(struct stream *run) {
     run->at_once = run->left;
-    stream_some(run);
+    stream_lines(run);
 }
 
-/* Begins a copy that `turns` calls of stream_some complete.  Until then nobody may change the
+/* Begins a copy that `turns` calls of stream_lines complete.  Until then nobody may change the
    source.  The bytes at either end that do not fill a line are copied at once. */
 static inline void stream_begin(struct stream *run, void *to, const void *from, size_t bytes,
                                 int turns) {
@@ -191,10 +123,10 @@ static inline void stream_begin(struct stream *run, void *to, const void *from, 
 }
 
 /* Copies past the caches at once. */
-static inline void stream_copy(void *to, const void *from, size_t bytes) {
+static NOINLINE void stream_copy(void *to, const void *from, size_t bytes) {
     struct stream run;
     stream_begin(&run, to, from, bytes, 1);
-    stream_rest(&run);
+    stream_all(&run);
 }
 
 /* Clears bytes past the caches. */
@@ -211,25 +143,6 @@ static NOINLINE void stream_clear(void *to, size_t bytes) {
         for (int j = 0; j < LANE_BYTES; j += VECTOR_BYTES)
             STREAM(at + j, *(const unaligned_bytes *)(zeros + j));
     memset(at, 0, bytes);
-}
-
-/* Memory that begins at a page.  Not every C library has aligned_alloc. */
-static inline void *pages_alloc(size_t bytes) {
-    void *block = malloc(bytes + PAGE_BYTES + sizeof(void *));
-    if (!block)
-        return NULL;
-    uintptr_t end = (uintptr_t)block + sizeof(void *) + PAGE_BYTES - 1;
-    void **aligned = (void **)(end & ~(uintptr_t)(PAGE_BYTES - 1));
-    aligned[-1] = block;
-#ifdef ROICY_DEBUG /* so that what is read before it is written is NaN, or an index of nothing */
-    memset(aligned, 0xff, bytes);
-#endif
-    return aligned;
-}
-
-static inline void pages_free(void *aligned) {
-    if (aligned)
-        free(((void **)aligned)[-1]);
 }
 
 #endif

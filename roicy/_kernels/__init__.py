@@ -1,4 +1,4 @@
-"""The compiled kernels; each instruction set is a package of its own. See pyx/ for their source.
+"""The compiled kernels. See pyx/ for their source.
 
 Importing this package loads the OpenMP runtime, GCC's or LLVM's. The runtime then reads
 settings from the environment that cannot be changed in any other way. So this module sets
@@ -41,7 +41,7 @@ def _reason(error: ImportError) -> str:
 
     said = f"roicy: the compiled kernels cannot be loaded: {error}. "
     root = Path(__file__).parents[2]
-    if (root / "pyx").is_dir() and not any(Path(__file__).parent.glob("memoryviews.*")):
+    if (root / "pyx").is_dir() and not any(Path(__file__).parent.glob("machine.c*")):
         return (
             f"roicy: Python took roicy from {root}, a folder of its sources, in which it has not "
             "been compiled. Start Python in another folder to use an installed roicy, or compile "
@@ -58,10 +58,8 @@ def _reason(error: ImportError) -> str:
 _before = {name: os.environ.get(name) for name in _said}
 _put(_said)
 try:
+    from . import isa as isa
     from . import machine as machine
-
-    # Compiled modules import this one, which tools that freeze programs cannot see.
-    from . import memoryviews as memoryviews
 except ImportError as error:
     raise ImportError(_reason(error)) from error
 finally:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
-from .. import _arguments, _dispatch, _results, _threads
+from .. import _arguments, _results, _threads
+from .._kernels import crop as _crop
 from . import arguments, matrices
 
 if TYPE_CHECKING:
@@ -255,7 +256,7 @@ def crop(
     stored = "B" if signed else kind.char
     options = arguments.Options(rule, border != "constant", stored, zero + signed, signed, threads)
     view = view if last else view.transpose(0, 2, 3, 1)
-    _dispatch.kernels.crop.crop(given, place, pixels, options, view)
+    _crop.crop(given, place, pixels, options, view)
     if return_matrices:
         return result, place.matrices
     return result

@@ -33,11 +33,11 @@ ISAS = tuple(_dispatch.usable())
 @contextlib.contextmanager
 def using(isa):
     """Compute by the kernels of an instruction set."""
-    _dispatch.kernels = _dispatch.load(isa)
+    _dispatch.use(isa)
     try:
         yield
     finally:
-        _dispatch.kernels = _dispatch.load(ISAS[0])
+        _dispatch.use(ISAS[0])
 
 
 def outcome(isa, name, arguments):

@@ -1,0 +1,183 @@
+/* What frames, crops and masks are: the structs that C and Cython share. */
+#ifndef ROICY_STRUCTS_H
+#define ROICY_STRUCTS_H
+
+#include "simd/structs.h"
+
+/* Output pixels are computed in blocks of CROP_ROWS rows, and stored CROP_COLUMNS columns at a
+   time.  CROP_RUN numbers of a row of a frame are summed together. */
+enum {
+    CROP_ROWS = LANE_BYTES / sizeof(float),
+    CROP_COLUMNS = CROP_ROWS,
+    CROP_RUN = 64,
+    CROP_CHANNELS = 4,
+    CROP_LOADED = 32 /* rows of pixels of any type that are kept as floats */
+};
+
+/* Types of frames besides those of convert.h.  CROP_YUV stands for YCbCr of any format, whose
+   pixels yuv.h makes bytes before anything else reads them. */
+enum { CROP_FLOAT = 'f', CROP_DOUBLE = 'd', CROP_YUV = 'Y' };
+
+/* U or V of a frame.  Strides are bytes. */
+struct crop_plane {
+    const char *start;
+    ptrdiff_t stride_y, stride_x;
+};
+
+/* A frame or a map, or one plane of it.  Strides are bytes.  YCbCr has three channels, which are
+   red, green and blue; Y lies at `start`. */
+struct crop_source {
+    const char *start;
+    ptrdiff_t stride_y, stride_x, stride_c;
+    int32_t height, width;
+    int channels;
+    int kind;                    /* NumPy's character of the type */
+    int dense;                   /* numbers of a row follow each other */
+    struct crop_plane chroma[2]; /* U and V of YCbCr */
+    const struct crop_yuv *yuv;
+};
+
+/* What is done to pixels: channel c of a frame becomes channel place[c] of the output. */
+struct crop_pixels {
+    int channels;
+    ptrdiff_t place[CROP_CHANNELS];
+    float scale[CROP_CHANNELS], bias[CROP_CHANNELS], pad[CROP_CHANNELS];
+};
+
+/* How output pixels weigh pixels: as bilinear interpolation, by areas, as Pillow, or only the pixel
+   around the middle. */
+enum { CROP_POINTS, CROP_AREAS, CROP_TRIANGLES, CROP_NEAREST };
+
+/* The interval of one output pixel: pixels low to high.  The first weighs `first`, the last weighs
+   `last` if it is another one, and those between weigh `middle`.  They sum to `cover`, the part of
+   the interval that lies on the frame; high < low where it is none.  The weight of pixel low + t of
+   a triangle is the smaller of first + t * middle and last - t * middle, at least 0. */
+struct crop_span {
+    int32_t low, high;
+    float first, middle, last, cover;
+};
+
+/* One axis of one box.  Output pixels bin_low to bin_stop - 1 show the box, the others padding. */
+struct crop_axis {
+    double start; /* where the box begins, in pixels of the frame */
+    double step;  /* of output pixels; negative where the box is inverted */
+    double half;  /* half of the length of an interval, at least 1/2 */
+    int rule;     /* CROP_POINTS and so on */
+    int32_t bin_low, bin_stop;
+    int32_t low, stop; /* pixels that may be read */
+    int repeats;       /* the outermost of these pixels go on for ever; else padding follows */
+};
+
+/* Which pixels output row or column i sums: the pixels of spans[i], which may have the weights of a
+   triangle, or the taps of `list`. */
+struct lines {
+    const struct crop_span *spans; /* or NULL */
+    int triangles;
+    ptrdiff_t ahead; /* bytes from a row of bytes to one that is read later, for prefetches */
+    struct taps list;
+};
+
+/* Columns [low, stop) of the pixels, summed along y: [column][channel][output row].  With `add`
+   they continue the sums of the columns before them. */
+struct strip {
+    void *sums; /* REAL */
+    ptrdiff_t low, stop;
+    int channels, channel, add;
+};
+
+/* Where the sums of channels first .. first + channels - 1 of a strip go: output column q
+   and channel first + c are lane vector q * step + place[c].  A sum whose pixels are all in one
+   strip becomes sum * scale[c] + bias[c]. */
+struct sums {
+    void *sums; /* REAL */
+    ptrdiff_t step;
+    int first, channels; /* at most CROP_CHANNELS */
+    ptrdiff_t place[CROP_CHANNELS];
+    float scale[CROP_CHANNELS], bias[CROP_CHANNELS];
+};
+
+/* The output of a box.  Strides are bytes. */
+struct crop_target {
+    ptrdiff_t stride_y, stride_x, stride_c;
+    int channels;
+    int kind;
+    int itemsize;
+    int zero; /* what stands for 0 in bytes */
+    int flip; /* bits that are changed at last: a byte with a sign is one without, less 128 */
+    int interleaved; /* channels follow each other, and pixels too */
+};
+
+/* Pixels of YCbCr that are read together, and bytes that may change after converted pixels. */
+enum { YUV_RUN = 64, YUV_SPARE = 3 * YUV_RUN + 1 };
+
+/* How YCbCr becomes red, green and blue: y * luma + u * from_u[c] + v * from_v[c] + bias[c], where
+   Y is a number of 15 bits, U and V are numbers of 16 bits with a sign, and products lose their low
+   half.  The sum has 5 bits after the point.  Red has no part of U, and blue has none of V. */
+struct crop_yuv {
+    int shared; /* rows of Y for each row of U and V are 1 << shared */
+    int wide;   /* numbers have two bytes, of which the high bits count */
+    int16_t luma, bias[3], from_u[3], from_v[3];
+};
+
+/* The most samples along one axis of an output pixel: more would cost more than they show. */
+enum { WARP_SAMPLES = 8 };
+
+/* How a box lies, and how it is sampled. */
+struct warp {
+    double m[9];
+    int nx, ny;                                    /* samples of an output pixel */
+    double at_x[WARP_SAMPLES], at_y[WARP_SAMPLES]; /* where they lie in it, from 0 to 1 */
+    int projective;                                /* the last row is not 0, 0, 1 */
+    int repeats;                                   /* the edges of the frame go on for ever */
+    int nearest;                                   /* a sample is the pixel around it */
+    struct crop_pixels pixels;                     /* scale: of a sum of samples */
+    int32_t low_p, stop_p, low_q, stop_q;          /* output pixels that show the box */
+    int32_t ahead_x, ahead_y; /* WARP_AHEAD pixels on, towards the next output rows */
+};
+
+/* Rules, in the order of RULES in roicy/masks.py.  TORCHVISION resizes a mask to whole pixels, and
+   the others sample it at the centres of pixels.  By MMDET points at infinity lie in the middle. */
+enum { TORCHVISION, DETECTRON2, MMDET };
+
+/* What pixels become: numbers as they are, whether they are at least the threshold, or 255 times as
+   much without the fraction, from 0 to 255. */
+enum { REAL_VALUES, REACHED, BYTES };
+
+/* Pixels of a line that are computed at once.  With 2048 the arrays below collide in caches (R429).
+ */
+enum { PASTE_PIXELS = 1984 };
+
+/* Where a mask lies in its image. */
+struct mask_place {
+    int64_t y0, y1, x0, x1;     /* the pixels that are written from it */
+    int64_t origin[2], size[2]; /* x, y: the first pixel and the size of a resized mask */
+};
+
+/* The masks of a call, and what their pixels become. */
+struct masks {
+    const void *numbers;             /* REAL, [K][line][number], with their borders */
+    const struct mask_place *places; /* [K] */
+    const double *corners;           /* [K][x1, y1, x2, y2] */
+    int32_t extent[2];               /* numbers of a line, and lines */
+    int single;                      /* REAL is float, else double */
+    int along_y;                     /* lines are columns */
+    int rule, values;                /* of the enums above */
+    double threshold;                /* of REACHED */
+};
+
+/* The lines of a mask, at some pixels along them: what a thread works in. */
+struct mask_lines {
+    double low_weight[PASTE_PIXELS], high_weight[PASTE_PIXELS]; /* REAL, as are the next three */
+    double low[2][PASTE_PIXELS];  /* a row blended along x; or a line's numbers at the low taps */
+    double high[2][PASTE_PIXELS]; /* a line's numbers at the high taps */
+    double pixels[PASTE_PIXELS];
+    int32_t at_low[PASTE_PIXELS], at_high[PASTE_PIXELS];
+    uint8_t small[PASTE_PIXELS]; /* the pixels as bytes */
+    int32_t kept[2];             /* which even and which odd line is in `low` and `high` */
+    ptrdiff_t first, count;      /* the pixels along a line */
+    const struct masks *masks;
+    ptrdiff_t k;
+    int corners; /* a pixel is a sum of four products, not of two and then two */
+};
+
+#endif

@@ -1,0 +1,137 @@
+"""What images/structs.h, axis.h and runs.h offer to Cython; they say what it is."""
+from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
+
+from simd.structs cimport Taps
+
+cdef extern from "images/structs.h":
+    enum: BYTE
+    enum: CROP_ROWS
+    enum: CROP_COLUMNS
+    enum: CROP_CHANNELS
+    enum: CROP_RUN
+    enum: CROP_TRIANGLES
+    enum: CROP_YUV
+    enum: YUV_SPARE
+    enum: REACHED
+
+    ctypedef struct Span "struct crop_span":
+        int32_t low
+        int32_t high
+        float cover
+
+    ctypedef struct Axis "struct crop_axis":
+        int32_t bin_low
+        int32_t bin_stop
+        int32_t low
+        int32_t stop
+        double step
+        double half
+        bint repeats
+
+    ctypedef struct Plane "struct crop_plane":
+        const char *start
+        Py_ssize_t stride_y
+        Py_ssize_t stride_x
+
+    ctypedef struct Source "struct crop_source":
+        const char *start
+        Py_ssize_t stride_y
+        Py_ssize_t stride_x
+        Py_ssize_t stride_c
+        int32_t height
+        int32_t width
+        int channels
+        int kind
+        bint dense
+        Plane *chroma
+        const void *yuv
+
+    ctypedef struct CropPixels "struct crop_pixels":
+        int channels
+        Py_ssize_t *place
+        float *scale
+        float *bias
+        float *pad
+
+    ctypedef struct Lines "struct lines":
+        const Span *spans
+        bint triangles
+        Py_ssize_t ahead
+        Taps list
+
+    ctypedef struct Strip "struct strip":
+        void *sums
+        Py_ssize_t low
+        Py_ssize_t stop
+        int channels
+        int channel
+        bint add
+
+    ctypedef struct Sums "struct sums":
+        void *sums
+        Py_ssize_t step
+        int first
+        int channels
+        Py_ssize_t *place
+        float *scale
+        float *bias
+
+    ctypedef struct CropTarget "struct crop_target":
+        Py_ssize_t stride_y
+        Py_ssize_t stride_x
+        Py_ssize_t stride_c
+        int channels
+        int kind
+        int itemsize
+        int zero
+        int flip
+        bint interleaved
+
+    ctypedef struct Yuv "struct crop_yuv":
+        int shared
+        bint wide
+        int16_t luma
+        int16_t *bias
+        int16_t *from_u
+        int16_t *from_v
+
+    ctypedef struct Warp "struct warp":
+        pass
+
+    ctypedef struct Place "struct mask_place":
+        int64_t y0
+        int64_t y1
+        int64_t x0
+        int64_t x1
+
+    ctypedef struct Masks "struct masks":
+        const void *numbers
+        const Place *places
+        const double *corners
+        int32_t *extent
+        bint single
+        bint along_y
+        int rule
+        int values
+        double threshold
+
+    ctypedef struct MaskLines "struct mask_lines":
+        Py_ssize_t count
+
+
+cdef extern from "images/axis.h":
+    void crop_axis_set(Axis *axis, double low, double high, int rule) noexcept nogil
+    void crop_axis_limit(Axis *axis, double first, double second) noexcept nogil
+    double crop_within(double v, double low, double high) noexcept nogil
+    double crop_axis_hull(const Axis *axis, int32_t *low, int32_t *stop) noexcept nogil
+
+
+cdef extern from "images/runs.h":
+    ctypedef struct Runs "struct runs":
+        char *text
+        size_t used
+        bint lacks_memory
+
+    void runs_add(Runs *runs, int value, int64_t count) noexcept nogil
+    void runs_add_pixels(Runs *runs, const uint8_t *pixels, Py_ssize_t count) noexcept nogil
+    void runs_end(Runs *runs) noexcept nogil

@@ -1,0 +1,80 @@
+"""Instruction sets: the tables of functions that this build has, and which of them are in use."""
+from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
+from cython.parallel cimport prange
+
+from roicy._kernels.machine cimport startable
+from simd.structs cimport small_size
+from simd.table cimport Simd
+from tuning cimport ROUND_NUMBERS
+
+
+cdef extern from *:
+    """
+    #include "simd/table.h"
+    #define IS_BUILT(isa) extern const struct simd roicy_##isa[2];
+    BUILT
+    #undef IS_BUILT
+    #define IS_BUILT(isa) {#isa, roicy_##isa},
+    static const struct built { const char *name; const struct simd *tables; } built_tables[] = {
+        BUILT
+    };
+    #define BUILT_COUNT (sizeof built_tables / sizeof *built_tables)
+    """
+    ctypedef struct BuiltTables "struct built":
+        const char *name
+        const Simd *tables
+
+    const BuiltTables *built_tables
+    Py_ssize_t BUILT_COUNT
+
+
+def built():
+    """The instruction sets that this build has tables of, best first."""
+    cdef Py_ssize_t i
+    return [built_tables[i].name.decode() for i in range(BUILT_COUNT)]
+
+
+def use(str name):
+    """Have calls from now on use an instruction set, which the processor must have."""
+    global tables
+    tables = built_tables[built().index(name)].tables
+
+
+def in_use():
+    """The instruction set that calls use."""
+    cdef Py_ssize_t i
+    for i in range(BUILT_COUNT):
+        if built_tables[i].tables == tables:
+            return built_tables[i].name.decode()
+
+
+cdef int narrow_all(
+        const Py_buffer *source, const Py_buffer *target, int kind, int threads) except -1:
+    cdef Py_ssize_t i, count = source.len // <Py_ssize_t>sizeof(float), size = small_size(kind)
+    cdef const float *values = <const float*>source.buf
+    cdef const Simd *simd = tables
+    if target.len != count * size:
+        raise ValueError(f"out: {target.len} bytes for {count} numbers")
+    threads = startable(<int>min(<Py_ssize_t>threads, count // ROUND_NUMBERS))
+    for i in prange(0, count, ROUND_NUMBERS, nogil=True, num_threads=threads, schedule="static"):
+        simd.narrow(values + i, kind, min(<Py_ssize_t>ROUND_NUMBERS, count - i),
+                    <char*>target.buf + i * size)
+    return 0
+
+
+def narrow(values, out, int kind, int threads):
+    """out = values, rounded to the nearest number of a type; ties go to the even one.
+
+    values: float32, and out: one or two bytes for each, both C-contiguous; kind: NumPy's
+    character of the type.
+    """
+    cdef Py_buffer source, target
+    PyObject_GetBuffer(values, &source, PyBUF_SIMPLE)
+    try:
+        PyObject_GetBuffer(out, &target, PyBUF_SIMPLE | PyBUF_WRITABLE)
+        try:
+            narrow_all(&source, &target, kind, threads)
+        finally:
+            PyBuffer_Release(&target)
+    finally:
+        PyBuffer_Release(&source)

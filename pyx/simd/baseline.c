@@ -1,0 +1,3 @@
+/* Any processor of the architecture that is built for. */
+#define ISA baseline
+#include "simd/isa.h"

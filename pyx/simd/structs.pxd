@@ -1,0 +1,115 @@
+"""What structs.h and memory.h offer to Cython; they say what it is."""
+from libc.stdint cimport int32_t, uint32_t
+
+ctypedef fused real:
+    float
+    double
+
+cdef extern from "simd/structs.h":
+    enum: LANE_BYTES
+    enum: PAGE_BYTES
+    enum: FOLDED_BYTES
+    enum: BINS_TOGETHER
+
+    enum: DIRECT
+    enum: STAGED
+    enum: STREAMING
+
+    ctypedef struct Strides "struct strides":
+        Py_ssize_t image
+        Py_ssize_t channel
+        Py_ssize_t y
+        Py_ssize_t x
+
+    ctypedef struct Window "struct window":
+        Py_ssize_t y0
+        Py_ssize_t y1
+        Py_ssize_t x0
+        Py_ssize_t x1
+
+    ctypedef struct View "struct view":
+        Py_ssize_t y
+        Py_ssize_t x
+
+    ctypedef struct Tile "struct tile":
+        char *plane
+        int kind
+        int itemsize
+        Strides strides
+        int lanes
+        bint shared
+        bint in_place
+        Py_ssize_t capacity
+        Py_ssize_t capacity_rows
+        Py_ssize_t top
+        Py_ssize_t bottom
+        Py_ssize_t x0
+        Py_ssize_t x1
+        Py_ssize_t y0
+        Py_ssize_t y1
+
+    ctypedef struct Stream "struct stream":
+        size_t left
+
+    ctypedef struct Target "struct target":
+        Strides strides
+        int lanes
+        int store
+        void *staging
+        Stream *queue
+
+    ctypedef struct Taps "struct taps":
+        const int32_t *spans
+        const int32_t *pixel
+        const void *weight
+
+    ctypedef struct Vectors "struct vectors":
+        const void *start
+        Py_ssize_t step
+        Py_ssize_t stride
+        Py_ssize_t count
+
+    ctypedef struct Pixels "struct pixels":
+        const void *start
+        Py_ssize_t step
+        Py_ssize_t count
+        Py_ssize_t stride_y
+        Py_ssize_t stride_x
+
+    ctypedef struct SlopeTaps "struct slope_taps":
+        const int32_t *pixel
+        const void *weight
+        const void *slopes
+        Py_ssize_t step
+
+    ctypedef struct Samples "struct samples":
+        const int32_t *pixel
+        const void *fraction
+        int32_t first
+        int32_t stop
+        Py_ssize_t x0
+        Py_ssize_t last
+        bint products
+
+    ctypedef struct Winners "struct winners":
+        const int32_t *at
+        const void *values
+        Py_ssize_t lines
+        Py_ssize_t count
+        Py_ssize_t step
+        const int32_t *next_at
+        const void *next_values
+
+    ctypedef struct PlaneRows "struct plane_rows":
+        uint32_t first
+        uint32_t count
+        uint32_t all
+
+    Py_ssize_t small_size(int kind) noexcept nogil
+    void stream_fence() noexcept nogil
+    void prefetch_l2(const void *line) noexcept nogil
+    void prefetch_l1(const void *line) noexcept nogil
+    void prefetch_write(void *line) noexcept nogil
+    void prefetch_run(const void *run, size_t size) noexcept nogil
+    void *pages_alloc(size_t size) noexcept nogil
+    void pages_free(void *block) noexcept nogil

@@ -1,1 +1,0 @@
-"""Kernels for any processor. Nothing is imported here: _dispatch chooses."""
