@@ -17,7 +17,7 @@ MAY_IMPORT = {
     "kernels": (
         "kernels", "move", "simd", "threads", "tuning", "images.structs",
         "plan.arrays", "plan.choose", "plan.structs", "plan.spans",
-        "roicy._kernels.machine", "roicy._kernels.plan",
+        "roicy._kernels.isa", "roicy._kernels.machine", "roicy._kernels.plan",
     ),
     "images": ("images", "simd", "threads", "tuning", "roicy._kernels.isa"),
     "onnxruntime": ("onnxruntime",),

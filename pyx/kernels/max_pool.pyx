@@ -21,11 +21,12 @@ from kernels.nest cimport Part, Scratch, Step, begin_steps, next_step, run
 from move.tile cimport before_cells, cell_columns, cell_rows, load, next_cell
 from plan.arrays cimport start_of
 from plan.structs cimport COPY_ONCE, PIXELS_Y, WINDOW_Y, Call, Task
+from roicy._kernels.isa cimport tables
 from roicy._kernels.machine cimport startable
 from roicy._kernels.plan cimport Plan
 from simd.structs cimport (LANE_BYTES, Pixels, PlaneRows, Stream, Strides, Target, Tile, Vectors,
                            View, Window, Winners, real, stream_fence)
-from simd.table cimport stream_rest, stream_some
+from simd.table cimport Simd, stream_rest, stream_some
 from tuning cimport ROUND_NUMBERS, STRIP_BYTES
 
 cdef extern from *:
@@ -287,21 +288,14 @@ def backward(Plan plan, grad_output, argmax):
     return plan.bad != 0
 
 
-cdef int any_outside(const int32_t *index, Py_ssize_t count, int32_t pixels) noexcept nogil:
-    cdef Py_ssize_t i
-    cdef int bad = 0
-    for i in range(count):      # becomes whole vectors
-        bad |= (index[i] < -1) | (index[i] >= pixels)
-    return bad
-
-
 def outside(argmax, Py_ssize_t count, Py_ssize_t pixels, int threads):
     """Whether one of `count` indices, which lie end to end, is neither -1 nor in [0, pixels)."""
     cdef Strides strides
     cdef const int32_t *index = <const int32_t*>start_of(argmax, sizeof(int32_t), &strides)
     cdef Py_ssize_t i, some = ROUND_NUMBERS
     cdef int bad = 0
+    cdef const Simd *simd = tables
     threads = startable(threads)
     for i in prange(0, count, some, nogil=True, num_threads=threads, schedule="static"):
-        bad += any_outside(index + i, min(count - i, some), <int32_t>pixels)
+        bad += simd.any_outside(index + i, min(count - i, some), <int32_t>pixels)
     return bad > 0

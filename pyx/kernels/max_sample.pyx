@@ -156,13 +156,11 @@ cdef void find_winners(
     cdef int32_t y, x
     for lane in range(lanes):
         best[lane] = <real>0 if bin.zero else lowest(memory)
-        winners.y[lane] = winners.x[lane] = -1
+        winners.y[lane] = winners.x[lane] = at[lane] = -1
     memset(&steps, 0, sizeof(steps))      # which compilers cannot see to be set below
     if together:
         pixels = load(call, tile, memory, &window, &steps)
     for y in range(bin.y0, bin.y1):
-        for lane in range(lanes):
-            at[lane] = -1
         for x in range(bin.x0, bin.x1):
             if not together:
                 window = pixels_of(call, y, y + 1, x, x + 1)
@@ -177,9 +175,7 @@ cdef void find_winners(
             # Unsigned, so that a row may be of as many samples as a map can have columns.
             call.simd.keep_winners(best, at, <const void**>corners, weights,
                                    <int32_t>(4 * <uint32_t>(x - bin.x0)), call.products)
-        for lane in range(lanes):
-            winners.x[lane] = winners.x[lane] if at[lane] == -1 else at[lane]
-            winners.y[lane] = winners.y[lane] if at[lane] == -1 else y
+        call.simd.end_row(at, winners.y, winners.x, y)
 
 
 cdef void add_gradients(

@@ -9,7 +9,7 @@ from libc.stdint cimport int32_t
 from kernels.nest cimport Part, next_part, parts_of
 from plan.spans cimport clip
 from plan.structs cimport NUMBERS_X, Call, Task
-from simd.structs cimport Strides, Taps, real
+from simd.structs cimport Pixels, Strides, Taps, real
 from tuning cimport MAX_BINS
 
 
@@ -26,27 +26,26 @@ cdef inline Py_ssize_t channel_of(const Call *call, Py_ssize_t c, int p, int q) 
 cdef inline void sum_bins(const Call *call, const Task *task, real *out) noexcept nogil:
     """The weighted sums of all bins of the task's boxes."""
     cdef Py_ssize_t c
-    cdef int p, q
+    cdef int p
     cdef const Strides *map = &call.map.strides
     cdef const real *plane = <const real*>call.map.data + task.image * map.image
-    cdef const real *start
     cdef real *to
+    cdef Pixels planes
     cdef Part part = parts_of(call, task, MAX_BINS)
     cdef Taps y, x
     y.pixel = x.pixel = call.tables.tap_pixel
     y.weight = x.weight = call.tables.tap_weight
+    planes.stride_y, planes.stride_x = map.y, map.x
+    planes.step = map.channel if call.channels_per_output > 1 else 0
     while next_part(call, task, &part):
+        planes.count = part.q1 - part.q0
         for c in range(part.block * call.lanes, stop_channel(call, &part)):
             for p in range(part.p0, part.p1):
                 to = out + part.row * call.bins.image + c * call.bins.channel + p * call.bins.y
-                y.spans = part.spans_y + 2 * p
-                for q in range(part.q0, part.q1):
-                    x.spans = part.spans_x + 2 * q
-                    start = plane + channel_of(call, c, p, q) * map.channel
-                    if part.how == NUMBERS_X:
-                        call.simd.sum_number(to + q * call.bins.x, start, map.x, map.y, &x, &y)
-                    else:
-                        call.simd.sum_number(to + q * call.bins.x, start, map.y, map.x, &y, &x)
+                y.spans, x.spans = part.spans_y + 2 * p, part.spans_x + 2 * part.q0
+                planes.start = plane + channel_of(call, c, p, part.q0) * map.channel
+                call.simd.sum_numbers(to + part.q0 * call.bins.x, call.bins.x, &planes, &y, &x,
+                                      part.how == NUMBERS_X)
 
 
 cdef inline void clear_channels(

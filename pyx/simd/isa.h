@@ -31,10 +31,12 @@
      OF(weigh, type),                                                                              \
      OF(keep_samples, type),                                                                       \
      OF(keep_winners, type),                                                                       \
-     OF(sum_number, type),                                                                         \
+     OF(end_row, type),                                                                            \
+     OF(sum_numbers, type),                                                                        \
      OF(sum_rows, type),                                                                           \
      OF(add_numbers, type),                                                                        \
      OF(add_number, type),                                                                         \
+     OF(any_outside, type),                                                                        \
      OF(add_winners, type),                                                                        \
      OF(contract_sparse, type),                                                                    \
      OF(contract_sparse_pixels, type),                                                             \

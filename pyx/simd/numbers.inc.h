@@ -19,11 +19,11 @@ static FORCE_INLINE void NAME(sum_columns)(REAL *sums, const REAL *plane, ptrdif
 }
 
 /* to = the weighted sum of a bin, along y and then along x, in the order of contract_bin. */
-static NOINLINE void NAME(sum_number)(void *to, const void *plane, ptrdiff_t row, ptrdiff_t column,
-                                      const struct taps *y, const struct taps *x) {
+static FORCE_INLINE void NAME(sum_number)(REAL *to, const REAL *from, ptrdiff_t row,
+                                          ptrdiff_t column, const struct taps *y,
+                                          const struct taps *x) {
     const REAL *weight = (const REAL *)x->weight;
     const ptrdiff_t first = x->spans[0], stop = y->spans[0] < y->spans[1] ? x->spans[1] : first;
-    const REAL *from = (const REAL *)plane;
     REAL sums[COLUMNS_AT_ONCE], sum = 0;
     for (ptrdiff_t i = first; i < stop;) {
         int count = stop - i >= COLUMNS_AT_ONCE ? COLUMNS_AT_ONCE : 1;
@@ -34,7 +34,24 @@ static NOINLINE void NAME(sum_number)(void *to, const void *plane, ptrdiff_t row
         for (int l = 0; l < count; l++, i++)
             sum = i > first ? NAME(FUSED)(weight[i], sums[l], sum) : weight[i] * sums[l];
     }
-    *(REAL *)to = sum;
+    *to = sum;
+}
+
+/* Sums the bins of a row, along y and then along x, or with `x_first` the other way round.  Their
+   numbers are written `to_step` apart.  Bin i, of `count`, reads the plane at start + i * step. */
+static NOINLINE void NAME(sum_numbers)(void *to, ptrdiff_t to_step, const struct pixels *planes,
+                                       const struct taps *y, const struct taps *x, int x_first) {
+    const ptrdiff_t row = planes->stride_y, column = planes->stride_x;
+    const REAL *from = (const REAL *)planes->start;
+    REAL *number = (REAL *)to;
+    struct taps bin = *x;
+    for (ptrdiff_t left = planes->count; left > 0; left--, bin.spans += 2, number += to_step) {
+        if (x_first)
+            NAME(sum_number)(number, from, column, row, &bin, y);
+        else
+            NAME(sum_number)(number, from, row, column, y, &bin);
+        from += planes->step;
+    }
 }
 
 /* to[i] = the weighted sum of some numbers of column i, in the order of contract_axis. */

@@ -54,3 +54,14 @@ static NOINLINE void NAME(keep_winners)(void *best, int32_t *at, const void *con
         if (NAME(next_value)(sums, corners, (const REAL *)weights, i, products))
             NAME(keep_larger_at)((REAL *)best, at, sums, place + i);
 }
+
+/* Notes the winners of a row of samples, in lanes where there is one: the row, and the place in it.
+   `at` is then -1, for the next row. */
+static NOINLINE void NAME(end_row)(int32_t *at, int32_t *rows, int32_t *places, int32_t row) {
+#pragma omp simd
+    for (int l = 0; l < LANES; l++) {
+        places[l] = at[l] == -1 ? places[l] : at[l];
+        rows[l] = at[l] == -1 ? rows[l] : row;
+        at[l] = -1;
+    }
+}

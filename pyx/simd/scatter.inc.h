@@ -17,6 +17,14 @@ static FORCE_INLINE int NAME(add_one)(REAL *plane, ptrdiff_t pixel_step, int32_t
     return at != -1 && (uint32_t)at >= rows.all;
 }
 
+/* Whether an index is neither -1 nor one of so many pixels. */
+static NOINLINE int NAME(any_outside)(const int32_t *index, ptrdiff_t count, int32_t pixels) {
+    int bad = 0;
+    for (ptrdiff_t i = 0; i < count; i++)
+        bad |= (index[i] < -1) | (index[i] >= pixels);
+    return bad;
+}
+
 /* As add_winners, where the compiler knows some of the steps, or that all rows are meant. */
 static FORCE_INLINE int NAME(add_lines)(REAL *plane, ptrdiff_t line_step, ptrdiff_t step,
                                         ptrdiff_t pixel_step, const struct winners *winners,

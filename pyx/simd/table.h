@@ -62,10 +62,11 @@ struct simd {
                          const struct samples *samples, const void *fraction_y);
     void (*keep_winners)(void *best, int32_t *at, const void *const *corners, const void *weights,
                          int32_t place, int products);
+    void (*end_row)(int32_t *at, int32_t *rows, int32_t *places, int32_t row);
 
     /* numbers.inc.h */
-    void (*sum_number)(void *to, const void *plane, ptrdiff_t row, ptrdiff_t column,
-                       const struct taps *y, const struct taps *x);
+    void (*sum_numbers)(void *to, ptrdiff_t to_step, const struct pixels *planes,
+                        const struct taps *y, const struct taps *x, int x_first);
     void (*sum_rows)(void *to, const void *from, ptrdiff_t row, ptrdiff_t column, ptrdiff_t columns,
                      const struct taps *taps);
     void (*add_numbers)(void *to, ptrdiff_t column, const void *from, ptrdiff_t pixels,
@@ -74,6 +75,7 @@ struct simd {
                        const struct taps *y, const struct taps *x);
 
     /* scatter.inc.h */
+    int (*any_outside)(const int32_t *index, ptrdiff_t count, int32_t pixels);
     int (*add_winners)(void *plane, ptrdiff_t line_step, ptrdiff_t step, ptrdiff_t pixel_step,
                        const struct winners *winners, const struct plane_rows *rows);
 

@@ -79,11 +79,13 @@ cdef extern from "simd/table.h":
         void (*keep_winners)(
             void *best, int32_t *at, const void *const *corners, const void *weights,
             int32_t place, bint products) noexcept nogil
+        void (*end_row)(
+            int32_t *at, int32_t *rows, int32_t *places, int32_t row) noexcept nogil
 
         # numbers.inc.h
-        void (*sum_number)(
-            void *to, const void *plane, Py_ssize_t row, Py_ssize_t column, const Taps *y,
-            const Taps *x) noexcept nogil
+        void (*sum_numbers)(
+            void *to, Py_ssize_t to_step, const Pixels *planes, const Taps *y, const Taps *x,
+            bint x_first) noexcept nogil
         void (*sum_rows)(
             void *to, const void *source, Py_ssize_t row, Py_ssize_t column, Py_ssize_t columns,
             const Taps *taps) noexcept nogil
@@ -95,6 +97,8 @@ cdef extern from "simd/table.h":
             const Taps *x) noexcept nogil
 
         # scatter.inc.h
+        bint (*any_outside)(
+            const int32_t *index, Py_ssize_t count, int32_t pixels) noexcept nogil
         bint (*add_winners)(
             void *plane, Py_ssize_t line_step, Py_ssize_t step, Py_ssize_t pixel_step,
             const Winners *winners, const PlaneRows *rows) noexcept nogil

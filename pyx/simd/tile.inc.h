@@ -155,9 +155,8 @@ static NOINLINE void NAME(load_bins)(const struct tile *tile, ptrdiff_t channel,
 }
 
 /* As unpack, in place. */
-static NOINLINE void NAME(unpack_rows)(const REAL *from, ptrdiff_t rows, ptrdiff_t columns,
-                                       REAL *to, const struct strides *strides, int lanes,
-                                       int streaming) {
+static inline void NAME(unpack_rows)(const REAL *from, ptrdiff_t rows, ptrdiff_t columns, REAL *to,
+                                     const struct strides *strides, int lanes, int streaming) {
     const struct strides step = *strides;
     for (; rows > 0; rows--, from += columns * LANES, to += step.y) {
         if (step.x == 1 && columns > 1)

@@ -88,7 +88,7 @@ static FORCE_INLINE void store_double(double *to, vector_double values) {
 #endif
 
 /* Copies the next lines. */
-static NOINLINE void stream_lines(struct stream *run) {
+static FORCE_INLINE void stream_now(struct stream *run) {
     char *to = run->to; /* copies, which stores of bytes cannot change */
     const char *from = run->from;
     size_t now = run->left < run->at_once ? run->left : run->at_once;
@@ -100,10 +100,13 @@ static NOINLINE void stream_lines(struct stream *run) {
     run->from = from + now;
 }
 
+/* The same as a function of its own. */
+static NOINLINE void stream_lines(struct stream *run) { stream_now(run); }
+
 /* Copies all lines that are left. */
 static inline void stream_all(struct stream *run) {
     run->at_once = run->left;
-    stream_lines(run);
+    stream_now(run);
 }
 
 /* Begins a copy that `turns` calls of stream_lines complete.  Until then nobody may change the
