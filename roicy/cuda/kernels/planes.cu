@@ -23,7 +23,7 @@ template <bool MAXIMUM, typename T> __device__ inline Tap<T> tap_of(const Taps<T
 
 // Return a pointer, and hide from the compiler how it was computed.  Otherwise the compiler would
 // compute each address from the start again, instead of adding an offset to this pointer.
-template <typename T> __device__ inline const T *known_as_it_is(const T *pointer) {
+template <typename T> __device__ inline const T *opaque_pointer(const T *pointer) {
 #ifdef __CUDACC__
     asm("" : "+l"(pointer));
 #endif
@@ -89,7 +89,7 @@ template <typename T, template <typename> class Reduction, int EACH> struct Plan
         pitch = (int)map.strides.y, next = (int)map.strides.x;
         UNROLL(e, EACH) { // a lane without a channel of its own reads another, which does not count
             int channel = c + e * ROWS < shape.channels ? c + e * ROWS : 0;
-            planes[e] = known_as_it_is(plane_of(map, tables, k, channel));
+            planes[e] = opaque_pointer(plane_of(map, tables, k, channel));
         }
         Taps<T> along(tables, k, shape.ph + (q < shape.pw ? q : 0));
         along.count = q < shape.pw ? along.count : 0;
