@@ -28,7 +28,7 @@ cdef enum:
     CONVERTED_ROWS = CROP_CONVERTED // (3 * (CROP_RUN + 2))   # of a strip of CROP_RUN pixels
 
 
-cdef struct Call:
+cdef struct CropJob:
     const Simd *simd
     Source *frames
     Py_ssize_t count               # of boxes
@@ -76,35 +76,35 @@ cdef struct Work:                  # one box, and some rows and columns of it
     int columns
 
 
-cdef inline const Source *frame_of(const Call *call, Py_ssize_t k) noexcept nogil:
-    return call.frames + (k if call.images == NULL else call.images[k])
+cdef inline const Source *frame_of(const CropJob *job, Py_ssize_t k) noexcept nogil:
+    return job.frames + (k if job.images == NULL else job.images[k])
 
 
-cdef inline const int32_t *content_of(const Call *call, Py_ssize_t k) noexcept nogil:
+cdef inline const int32_t *content_of(const CropJob *job, Py_ssize_t k) noexcept nogil:
     """Top, left, bottom and right of the output pixels that show a box."""
-    return <const int32_t*>call.whole if call.content == NULL else call.content + 4 * k
+    return <const int32_t*>job.whole if job.content == NULL else job.content + 4 * k
 
 
-cdef inline Axis axis_of(const Call *call, Py_ssize_t k, bint along_x) noexcept nogil:
+cdef inline Axis axis_of(const CropJob *job, Py_ssize_t k, bint along_x) noexcept nogil:
     cdef Axis axis
     cdef int low = 0 if along_x else 1      # where it is among the edges of a box
-    cdef const double *box = call.boxes + 4 * k + low
-    cdef const int32_t *content = content_of(call, k) + along_x
-    cdef const Source *frame = frame_of(call, k)
+    cdef const double *box = job.boxes + 4 * k + low
+    cdef const int32_t *content = content_of(job, k) + along_x
+    cdef const Source *frame = frame_of(job, k)
     axis.bin_low, axis.bin_stop = content[0], content[2]
     axis.low, axis.stop = 0, frame.width if along_x else frame.height
-    axis.repeats = call.repeats
-    if call.touched != NULL:
-        crop_axis_limit(&axis, call.touched[4 * k + low], call.touched[4 * k + low + 2])
-    crop_axis_set(&axis, box[0], box[2], call.rule)
+    axis.repeats = job.repeats
+    if job.touched != NULL:
+        crop_axis_limit(&axis, job.touched[4 * k + low], job.touched[4 * k + low + 2])
+    crop_axis_set(&axis, box[0], box[2], job.rule)
     return axis
 
 
-cdef inline void set_columns(const Call *call, Work *work, Scratch *scratch) noexcept nogil:
+cdef inline void set_columns(const CropJob *job, Work *work, Scratch *scratch) noexcept nogil:
     """Spans of output columns, and the pixels that each group of them reads."""
     cdef int q, group
     cdef Span span
-    call.simd.crop_spans(&work.x, work.column, work.columns, scratch.columns)
+    job.simd.crop_spans(&work.x, work.column, work.columns, scratch.columns)
     for q in range(work.columns):
         group = q // CROP_COLUMNS
         span = scratch.columns[q]
@@ -115,7 +115,7 @@ cdef inline void set_columns(const Call *call, Work *work, Scratch *scratch) noe
             scratch.stop[group] = max(scratch.stop[group], <Py_ssize_t>span.high + 1)
 
 
-cdef inline void set_rows(const Call *call, Work *work, Scratch *scratch) noexcept nogil:
+cdef inline void set_rows(const CropJob *job, Work *work, Scratch *scratch) noexcept nogil:
     """Spans of output rows; fewer of these if together they read too many rows of YCbCr.
 
     One alone does not, since such frames are converted in advance.
@@ -125,7 +125,7 @@ cdef inline void set_rows(const Call *call, Work *work, Scratch *scratch) noexce
     cdef Span span
     work.low, work.stop = INT32_MAX, 0
     memset(scratch.rows, 0, sizeof(scratch.rows))
-    call.simd.crop_spans(&work.y, work.row, work.rows, scratch.rows)
+    job.simd.crop_spans(&work.y, work.row, work.rows, scratch.rows)
     for p in range(work.rows):
         span = scratch.rows[p]
         low, stop = min(work.low, span.low), max(work.stop, span.high + 1)
@@ -137,24 +137,24 @@ cdef inline void set_rows(const Call *call, Work *work, Scratch *scratch) noexce
             work.low, work.stop = low, stop
 
 
-cdef inline Lines lines_of(const Call *call, const Span *spans) noexcept nogil:
+cdef inline Lines lines_of(const CropJob *job, const Span *spans) noexcept nogil:
     cdef Lines lines
     memset(&lines, 0, sizeof(lines))
-    lines.spans, lines.triangles = spans, call.rule == CROP_TRIANGLES
+    lines.spans, lines.triangles = spans, job.rule == CROP_TRIANGLES
     return lines
 
 
-cdef inline Sums sums_of(const Call *call, Scratch *scratch, bint scaled) noexcept nogil:
+cdef inline Sums sums_of(const CropJob *job, Scratch *scratch, bint scaled) noexcept nogil:
     """Where the sums of channels go; scaled: they are scaled as soon as they are summed."""
     cdef Sums sums
-    cdef const Pixels *pixels = &call.pixels
+    cdef const Pixels *pixels = &job.pixels
     cdef int c
     sums.sums, sums.first, sums.channels = scratch.sums, 0, pixels.channels
-    sums.step = pixels.channels if call.target.interleaved else 1
+    sums.step = pixels.channels if job.target.interleaved else 1
     for c in range(pixels.channels):
         sums.scale[c] = pixels.scale[c] if scaled else 1
         sums.bias[c] = pixels.bias[c] if scaled else 0
-        sums.place[c] = pixels.place[c] * (1 if call.target.interleaved else CROP_COLUMNS)
+        sums.place[c] = pixels.place[c] * (1 if job.target.interleaved else CROP_COLUMNS)
     return sums
 
 
@@ -189,7 +189,7 @@ cdef inline Source dense_bytes(
 
 
 cdef inline Source convert_rows(
-        const Call *call, const Work *work, Scratch *scratch, const Strip *strip) noexcept nogil:
+        const CropJob *job, const Work *work, Scratch *scratch, const Strip *strip) noexcept nogil:
     """Convert the rows that the strip is summed of, each once."""
     cdef Py_ssize_t low = strip.low & ~<Py_ssize_t>1, y = 0
     cdef Py_ssize_t stop = min((strip.stop + 1) & ~<Py_ssize_t>1, <Py_ssize_t>work.frame.width)
@@ -200,60 +200,60 @@ cdef inline Source convert_rows(
         span = scratch.rows + (work.rows - 1 - p if work.y.step < 0 else p)
         y = max(y, <Py_ssize_t>span.low)
         while y <= span.high:
-            call.simd.crop_convert(work.frame, y, low, stop - low,
-                                   scratch.converted + (y - work.low) * stride)
+            job.simd.crop_convert(work.frame, y, low, stop - low,
+                                  scratch.converted + (y - work.low) * stride)
             y += 1
     return dense_bytes(work.frame, scratch.converted, stride, work.low, low)
 
 
-cdef inline Py_ssize_t room_for(const Call *call, const Work *work) noexcept nogil:
+cdef inline Py_ssize_t room_for(const CropJob *job, const Work *work) noexcept nogil:
     """Pixels of a row of a strip."""
-    cdef Py_ssize_t room = CROP_STRIP // call.pixels.channels
+    cdef Py_ssize_t room = CROP_STRIP // job.pixels.channels
     if work.frame.kind != CROP_YUV or work.low >= work.stop:
         return room
     return min(room, CROP_CONVERTED // (3 * (work.stop - work.low)) - 2)
 
 
 cdef inline void fill_strip(
-        const Call *call, const Work *work, Scratch *scratch, Strip *strip) noexcept nogil:
+        const CropJob *job, const Work *work, Scratch *scratch, Strip *strip) noexcept nogil:
     """Sum the rows of the frame, as they are or converted, or of its channels one by one."""
-    cdef Lines y = lines_of(call, scratch.rows)
+    cdef Lines y = lines_of(job, scratch.rows)
     cdef Source source = work.frame[0]
     cdef double rows = source.height
     if source.kind == CROP_YUV:
-        source = convert_rows(call, work, scratch, strip)
+        source = convert_rows(job, work, scratch, strip)
     else:
         # Rows of huge boxes are farther apart than any whole number can say.
         rows = crop_within(CROP_ROWS * work.y.step, -rows, rows)
         y.ahead = <Py_ssize_t>rows * source.stride_y
-    if call.planar:
+    if job.planar:
         source.channels, source.dense = 1, True
     strip.channel = 0
     while strip.channel < strip.channels:
-        call.simd.sum_strip(&source, &y, work.rows, strip)
+        job.simd.sum_strip(&source, &y, work.rows, strip)
         source.start += source.stride_c
         strip.channel += source.channels
 
 
 cdef inline void crop_columns(
-        const Call *call, const Work *work, Scratch *scratch, const Strip *strip,
+        const CropJob *job, const Work *work, Scratch *scratch, const Strip *strip,
         const Sums *sums, int group, bint scaled, bint last) noexcept nogil:
     """Sum a group of columns; store them if the strip is the last that they read."""
     cdef int first = group * CROP_COLUMNS, count = min(<int>CROP_COLUMNS, work.columns - first)
     cdef const Span *spans = scratch.columns + first
-    cdef Lines x = lines_of(call, spans)
-    call.simd.sum_strip_columns(strip, &x, count, sums)
+    cdef Lines x = lines_of(job, spans)
+    job.simd.sum_strip_columns(strip, &x, count, sums)
     if not last:
         return
     if not scaled:
-        call.simd.crop_complete(sums, count, spans, scratch.rows if work.padded else NULL,
-                                &call.pixels)
-    call.simd.crop_store(scratch.sums, work.rows, count,
-                         work.out + work.row * call.target.stride_y
-                         + (work.column + first) * call.target.stride_x, &call.target)
+        job.simd.crop_complete(sums, count, spans, scratch.rows if work.padded else NULL,
+                               &job.pixels)
+    job.simd.crop_store(scratch.sums, work.rows, count,
+                        work.out + work.row * job.target.stride_y
+                        + (work.column + first) * job.target.stride_x, &job.target)
 
 
-cdef inline void crop_block(const Call *call, Work *work, Scratch *scratch) noexcept nogil:
+cdef inline void crop_block(const CropJob *job, Work *work, Scratch *scratch) noexcept nogil:
     """A block of rows, in chunks of columns whose pixels a strip has room for.
 
     Where it has no room for the pixels of one group of columns, it gets them piece by piece.
@@ -261,65 +261,65 @@ cdef inline void crop_block(const Call *call, Work *work, Scratch *scratch) noex
     cdef Strip strip
     cdef Sums sums
     cdef int first, q, group = 0, groups = (work.columns + CROP_COLUMNS - 1) // CROP_COLUMNS
-    cdef Py_ssize_t low = 0, stop = 0, piece, room = room_for(call, work)
+    cdef Py_ssize_t low = 0, stop = 0, piece, room = room_for(job, work)
     cdef bint scaled
-    strip.sums, strip.channels = scratch.strip, call.pixels.channels
+    strip.sums, strip.channels = scratch.strip, job.pixels.channels
     while group < groups:
         first = group
         group = groups_together(scratch, group, groups, room, &low, &stop)
         scaled = stop - low <= room and not work.padded
-        sums = sums_of(call, scratch, scaled)
+        sums = sums_of(job, scratch, scaled)
         for piece in range(max((stop - low + room - 1) // room, <Py_ssize_t>1)):
             strip.low, strip.add = low + piece * room, piece > 0
             strip.stop = min(strip.low + room, stop)
             if strip.low < strip.stop:
-                fill_strip(call, work, scratch, &strip)
+                fill_strip(job, work, scratch, &strip)
             for q in range(first, group):
                 crop_columns(
-                    call, work, scratch, &strip, &sums, q, scaled, strip.stop >= stop)
+                    job, work, scratch, &strip, &sums, q, scaled, strip.stop >= stop)
 
 
-cdef inline Warp warp_of(const Call *call, Py_ssize_t k) noexcept nogil:
+cdef inline Warp warp_of(const CropJob *job, Py_ssize_t k) noexcept nogil:
     cdef Warp warp
-    call.simd.warp_set(&warp, call.boxes + 9 * k, content_of(call, k), call.rule, call.repeats,
-                       &call.pixels)
+    job.simd.warp_set(&warp, job.boxes + 9 * k, content_of(job, k), job.rule, job.repeats,
+                      &job.pixels)
     return warp
 
 
 cdef void warp_task(
-        const Call *call, Py_ssize_t k, int first_row, int stop_row) noexcept nogil:
-    cdef Warp warp = warp_of(call, k)
-    cdef char *row = call.out + k * call.stride_k + first_row * call.target.stride_y
+        const CropJob *job, Py_ssize_t k, int first_row, int stop_row) noexcept nogil:
+    cdef Warp warp = warp_of(job, k)
+    cdef char *row = job.out + k * job.stride_k + first_row * job.target.stride_y
     cdef int p
     for p in range(first_row, stop_row):
-        call.simd.warp_pixels(frame_of(call, k), &warp, &call.target, p, call.width, row)
-        row += call.target.stride_y
+        job.simd.warp_pixels(frame_of(job, k), &warp, &job.target, p, job.width, row)
+        row += job.target.stride_y
 
 
 cdef void crop_task(const void *given, Py_ssize_t task, char *memory) noexcept nogil:
-    cdef const Call *call = <const Call*>given
+    cdef const CropJob *job = <const CropJob*>given
     cdef Scratch *scratch = <Scratch*>memory
     cdef Work work
-    cdef Py_ssize_t k = task // call.parts, part = task % call.parts
-    cdef int first_row = <int>(call.blocks * part // call.parts) * CROP_ROWS
-    cdef int stop_row = min(call.height, <int>(call.blocks * (part + 1) // call.parts) * CROP_ROWS)
-    if call.warped:
-        warp_task(call, k, first_row, stop_row)
+    cdef Py_ssize_t k = task // job.parts, part = task % job.parts
+    cdef int first_row = <int>(job.blocks * part // job.parts) * CROP_ROWS
+    cdef int stop_row = min(job.height, <int>(job.blocks * (part + 1) // job.parts) * CROP_ROWS)
+    if job.warped:
+        warp_task(job, k, first_row, stop_row)
         return
-    work.frame = frame_of(call, k)
-    work.y, work.x = axis_of(call, k, False), axis_of(call, k, True)
-    work.out = call.out + k * call.stride_k
-    work.padded = (call.content != NULL or not call.repeats
+    work.frame = frame_of(job, k)
+    work.y, work.x = axis_of(job, k, False), axis_of(job, k, True)
+    work.out = job.out + k * job.stride_k
+    work.padded = (job.content != NULL or not job.repeats
                    or work.frame.height == 0 or work.frame.width == 0)
     work.column = 0
-    while work.column < call.width:
-        work.columns = min(call.width - work.column, <int>CROP_COLUMNS_AT_ONCE)
-        set_columns(call, &work, scratch)
+    while work.column < job.width:
+        work.columns = min(job.width - work.column, <int>CROP_COLUMNS_AT_ONCE)
+        set_columns(job, &work, scratch)
         work.row = first_row
         while work.row < stop_row:
             work.rows = min(<int>CROP_ROWS, stop_row - work.row)
-            set_rows(call, &work, scratch)
-            crop_block(call, &work, scratch)
+            set_rows(job, &work, scratch)
+            crop_block(job, &work, scratch)
             work.row += work.rows
         work.column += CROP_COLUMNS_AT_ONCE
 
@@ -349,7 +349,7 @@ cdef void convert_task(const void *given, Py_ssize_t task, char *memory) noexcep
                                      + region.low[1] * to.stride_x)
 
 
-cdef inline double region_of(const Call *call, Py_ssize_t k, Region *region) noexcept nogil:
+cdef inline double region_of(const CropJob *job, Py_ssize_t k, Region *region) noexcept nogil:
     """The pixels that a box reads; return how many it needs.
 
     They count as infinitely many if an output row reads more rows than a strip can.
@@ -357,19 +357,19 @@ cdef inline double region_of(const Call *call, Py_ssize_t k, Region *region) noe
     cdef Axis axis
     cdef Warp warp
     cdef double y, x
-    region.frame = frame_of(call, k)
+    region.frame = frame_of(job, k)
     if region.frame.height == 0 or region.frame.width == 0:
         return 0
-    if call.warped:
-        warp = warp_of(call, k)
-        call.simd.warp_hull(&warp, region.frame, region.low, region.stop)
+    if job.warped:
+        warp = warp_of(job, k)
+        job.simd.warp_hull(&warp, region.frame, region.low, region.stop)
         y, x = region.stop[0] - region.low[0], region.stop[1] - region.low[1]
     else:
-        axis = axis_of(call, k, False)
+        axis = axis_of(job, k, False)
         y = crop_axis_hull(&axis, region.low, region.stop)
         if 2 * axis.half + 2 > CONVERTED_ROWS:
             y = INFINITY
-        axis = axis_of(call, k, True)
+        axis = axis_of(job, k, True)
         crop_axis_hull(&axis, region.low + 1, region.stop + 1)
         x = region.stop[1] - region.low[1]
     region.low[1] &= ~1
@@ -394,70 +394,70 @@ cdef inline Py_ssize_t stride_of(const Region *region) noexcept nogil:
     return 3 * (region.stop[1] - region.low[1]) + YUV_SPARE
 
 
-cdef int convert(Call *call, Py_ssize_t frames, int threads, list kept) except -1:
+cdef int convert(CropJob *job, Py_ssize_t frames, int threads, list kept) except -1:
     """Convert pixels of YCbCr in advance, where this costs less than to do it when they are read.
 
     A region is a frame as far as boxes read it, or what a box that is not upright reads.  Regions
-    become frames of bytes, which the call then has instead of its own.
+    become frames of bytes, which the job then has instead of its own.
     """
     cdef Py_ssize_t i, count = frames, size = 0
-    cdef Region *regions = <Region*>memory_of(kept, (frames + call.count) * sizeof(Region), True)
+    cdef Region *regions = <Region*>memory_of(kept, (frames + job.count) * sizeof(Region), True)
     cdef Region *region = regions + frames
     cdef double cost = 0, together = 0
     cdef Conversion conversion
     cdef char *to
-    for i in range(call.count):
-        cost += region_of(call, i, region + i)
-        unite(regions + call.images[i], region + i)
+    for i in range(job.count):
+        cost += region_of(job, i, region + i)
+        unite(regions + job.images[i], region + i)
     for i in range(frames):
         together += pixels_of(regions + i)
-    if call.warped and cost < together:
-        regions, count, call.images = region, call.count, NULL
-    elif not call.warped and 100 * cost <= CROP_OVERLAP * together:
+    if job.warped and cost < together:
+        regions, count, job.images = region, job.count, NULL
+    elif not job.warped and 100 * cost <= CROP_OVERLAP * together:
         return 0
-    call.frames = <Source*>memory_of(kept, count * sizeof(Source), False)
+    job.frames = <Source*>memory_of(kept, count * sizeof(Source), False)
     for i in range(count):
         size += (regions[i].stop[0] - regions[i].low[0]) * stride_of(regions + i)
     to = memory_of(kept, size, False)
     for i in range(count):
         if regions[i].frame != NULL:
-            call.frames[i] = dense_bytes(
+            job.frames[i] = dense_bytes(
                 regions[i].frame, to, stride_of(regions + i), regions[i].low[0], regions[i].low[1])
             to += (regions[i].stop[0] - regions[i].low[0]) * stride_of(regions + i)
-    conversion.simd, conversion.regions, conversion.converted = call.simd, regions, call.frames
+    conversion.simd, conversion.regions, conversion.converted = job.simd, regions, job.frames
     conversion.parts = (TASKS_PER_THREAD * threads + count - 1) // count if threads > 1 else 1
     return run_tasks(&conversion, count * conversion.parts, threads, sizeof(Source), convert_task)
 
 
-cdef int run(Call *call, int threads) except -1:
+cdef int run(CropJob *job, int threads) except -1:
     """Carry out all tasks.  How boxes are divided changes no bit of the result."""
-    cdef Py_ssize_t numbers = call.count * call.height * call.width * call.pixels.channels
-    call.blocks = (call.height + CROP_ROWS - 1) // CROP_ROWS
-    if numbers * (WARP_COST if call.warped else 1) < CROP_SERIAL_NUMBERS:
+    cdef Py_ssize_t numbers = job.count * job.height * job.width * job.pixels.channels
+    job.blocks = (job.height + CROP_ROWS - 1) // CROP_ROWS
+    if numbers * (WARP_COST if job.warped else 1) < CROP_SERIAL_NUMBERS:
         threads = 1
-    call.parts = 1
-    if threads > 1 and call.count < TASKS_PER_THREAD * threads:
-        call.parts = min(call.blocks, (TASKS_PER_THREAD * threads + call.count - 1) // call.count)
-    return run_tasks(call, call.count * call.parts, threads, sizeof(Scratch), crop_task)
+    job.parts = 1
+    if threads > 1 and job.count < TASKS_PER_THREAD * threads:
+        job.parts = min(job.blocks, (TASKS_PER_THREAD * threads + job.count - 1) // job.count)
+    return run_tasks(job, job.count * job.parts, threads, sizeof(Scratch), crop_task)
 
 
-cdef int set_frames(Call *call, list kept, given) except -1:
+cdef int set_frames(CropJob *job, list kept, given) except -1:
     """The frames of arrays (N, H, W, C); or (N, H, W) of Y, of U and of V, which take turns."""
     cdef Py_ssize_t i = 0, n
     cdef int j, c, kind = ord(given.kind), planes = 3 if given.yuv else 1
     cdef Py_buffer *view
     cdef Source *frame
     cdef Plane plane
-    call.planar = given.planar
-    call.frames = <Source*>memory_of(kept, given.count * sizeof(Source), True)
+    job.planar = given.planar
+    job.frames = <Source*>memory_of(kept, given.count * sizeof(Source), True)
     if given.yuv:
-        call.yuv.shared, call.yuv.wide, call.yuv.luma, channels = given.yuv
+        job.yuv.shared, job.yuv.wide, job.yuv.luma, channels = given.yuv
         for c in range(3):
-            call.yuv.bias[c], call.yuv.from_u[c], call.yuv.from_v[c] = channels[c]
+            job.yuv.bias[c], job.yuv.from_u[c], job.yuv.from_v[c] = channels[c]
     for j, array in enumerate(given.arrays):
         view = buffer_of(kept, array)
         for n in range(view.shape[0]):
-            frame = call.frames + i + n
+            frame = job.frames + i + n
             plane.start = <const char*>view.buf + n * view.strides[0]
             plane.stride_y, plane.stride_x = view.strides[1], view.strides[2]
             if j % planes > 0:
@@ -466,7 +466,7 @@ cdef int set_frames(Call *call, list kept, given) except -1:
             frame.start = plane.start
             frame.stride_y, frame.stride_x = plane.stride_y, plane.stride_x
             frame.height, frame.width = <int32_t>view.shape[1], <int32_t>view.shape[2]
-            frame.channels, frame.kind, frame.yuv = call.pixels.channels, kind, &call.yuv
+            frame.channels, frame.kind, frame.yuv = job.pixels.channels, kind, &job.yuv
             if planes == 1:
                 frame.stride_c = view.strides[3]
                 frame.dense = (frame.stride_x == view.itemsize * frame.channels
@@ -476,23 +476,23 @@ cdef int set_frames(Call *call, list kept, given) except -1:
     return 0
 
 
-cdef int set_boxes(Call *call, list kept, place) except -1:
-    call.warped = place.values.shape[1] == 9
-    call.boxes = <const double*>buffer_of(kept, place.values).buf
-    call.images = <const int32_t*>buffer_of(kept, place.images).buf
+cdef int set_boxes(CropJob *job, list kept, place) except -1:
+    job.warped = place.values.shape[1] == 9
+    job.boxes = <const double*>buffer_of(kept, place.values).buf
+    job.images = <const int32_t*>buffer_of(kept, place.images).buf
     if place.content is not None:
-        call.content = <const int32_t*>buffer_of(kept, place.content).buf
+        job.content = <const int32_t*>buffer_of(kept, place.content).buf
     if place.touched is not None:
-        call.touched = <const double*>buffer_of(kept, place.touched).buf
+        job.touched = <const double*>buffer_of(kept, place.touched).buf
     return 0
 
 
-cdef int set_target(Call *call, const Py_buffer *out, int kind) except -1:
+cdef int set_target(CropJob *job, const Py_buffer *out, int kind) except -1:
     """The array (K, h, w, C) to write to."""
-    cdef Target *target = &call.target
-    call.out, call.stride_k = <char*>out.buf, out.strides[0]
-    call.count, call.height, call.width = out.shape[0], <int>out.shape[1], <int>out.shape[2]
-    call.whole[2], call.whole[3] = call.height, call.width
+    cdef Target *target = &job.target
+    job.out, job.stride_k = <char*>out.buf, out.strides[0]
+    job.count, job.height, job.width = out.shape[0], <int>out.shape[1], <int>out.shape[2]
+    job.whole[2], job.whole[3] = job.height, job.width
     target.stride_y, target.stride_x = out.strides[1], out.strides[2]
     target.stride_c, target.channels = out.strides[3], <int>out.shape[3]
     target.kind, target.itemsize = kind, <int>out.itemsize
@@ -507,22 +507,22 @@ def crop(frames, place, pixels, options, out):
     frames, pixels, options: as in roicy/cropping/arguments.py; place: as in
     roicy/cropping/matrices.py; out: (K, h, w, C), written to.
     """
-    cdef Call call
+    cdef CropJob job
     cdef list kept = []
     cdef int c, p
-    memset(&call, 0, sizeof(call))
-    call.simd = tables
-    set_target(&call, buffer_of(kept, out), ord(options.kind))
-    call.rule, call.repeats = options.rule, options.repeats
-    call.target.zero, call.target.flip = options.zero, options.flip
-    call.pixels.channels = call.target.channels
-    for c in range(call.target.channels):
+    memset(&job, 0, sizeof(job))
+    job.simd = tables
+    set_target(&job, buffer_of(kept, out), ord(options.kind))
+    job.rule, job.repeats = options.rule, options.repeats
+    job.target.zero, job.target.flip = options.zero, options.flip
+    job.pixels.channels = job.target.channels
+    for c in range(job.target.channels):
         p = pixels.place[c]
-        call.pixels.place[c], call.pixels.scale[c] = p, pixels.scale[p]
-        call.pixels.bias[c], call.pixels.pad[c] = pixels.bias[p], pixels.pad[p]
-    set_frames(&call, kept, frames)
-    set_boxes(&call, kept, place)
-    if call.count and frames.yuv is not None:
-        convert(&call, frames.count, options.threads, kept)
-    if call.count and call.target.channels:
-        run(&call, options.threads)
+        job.pixels.place[c], job.pixels.scale[c] = p, pixels.scale[p]
+        job.pixels.bias[c], job.pixels.pad[c] = pixels.bias[p], pixels.pad[p]
+    set_frames(&job, kept, frames)
+    set_boxes(&job, kept, place)
+    if job.count and frames.yuv is not None:
+        convert(&job, frames.count, options.threads, kept)
+    if job.count and job.target.channels:
+        run(&job, options.threads)
