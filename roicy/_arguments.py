@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import operator
 import sys
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -33,22 +33,6 @@ INT32 = np.dtype(np.int32)
 NATIVE = "<" if sys.byteorder == "little" else ">"
 # How objects give their memory to numpy.asarray, beside the buffer protocol.
 ARRAY_PROTOCOLS = ("__array__", "__array_interface__", "__array_struct__")
-
-
-class Arguments(NamedTuple):
-    """The arguments that all passes of all operators share, as the caller gave them.
-
-    Public functions pass them on as a plain tuple in this order (see ``_call.py``).
-    """
-
-    boxes: Any
-    boxes_num: Any
-    spatial_scale: Any
-    layout: Any
-    num_threads: Any
-    out: Any = None
-    # of a feature pyramid: canonical_scale, canonical_level and image_size
-    pyramid: tuple[Any, Any, Any] | None = None
 
 
 def choice(name: str, value: Any, choices: tuple[str, ...]) -> str:

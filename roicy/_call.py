@@ -19,13 +19,9 @@ from types import ModuleType
 from typing import Any
 
 from . import _cpu, _levels
-from ._arguments import INT32, Arguments, Layout
+from ._arguments import INT32, Layout
+from ._kernels.plan import Arguments, Rule
 from ._table import MAX_PIXEL, MAX_SAMPLE, Operator
-
-# The arguments that all operators share come here as `given`: the fields of ``Arguments`` in their
-# order, which are boxes, boxes_num, spatial_scale, layout, num_threads, out and pyramid.  It is a
-# plain tuple, since making an ``Arguments`` takes longer, and small calls would notice.  A plan on
-# the CPU reads the tuple, and an ``Arguments`` is made only where fields are needed by name.
 
 
 def _lies_on_device(value: Any, array: type, depth: int = 3) -> bool:
@@ -35,12 +31,18 @@ def _lies_on_device(value: Any, array: type, depth: int = 3) -> bool:
     return isinstance(value, array)
 
 
-def _backend(*values: Any) -> ModuleType:
-    """Return the backend of a call with these arguments: the GPU's if any is a CuPy array."""
+def _is_for_gpu(maps: Any, arguments: Arguments) -> bool:
+    """Whether any argument is an array of CuPy, or a list with one."""
     cupy = sys.modules.get("cupy")  # a caller with CuPy arrays has imported it
-    if cupy is None or not _lies_on_device(values, cupy.ndarray):
-        return _cpu
-    from .cuda import backend  # it is imported when it is needed
+    if cupy is None:
+        return False
+    values = maps, (arguments.boxes, arguments.boxes_num, arguments.out)
+    return _lies_on_device(values, cupy.ndarray)
+
+
+def _gpu() -> ModuleType:
+    """Return the backend of the GPU, which is imported when it is needed."""
+    from .cuda import backend
 
     return backend
 
@@ -55,17 +57,17 @@ def _check_argmax_fits(name: str, height: int, width: int) -> None:
 
 
 def forward(
-    row: Operator, parameters: tuple[Any, ...], input: Any, output_size: Any,
-    given: tuple[Any, ...], option: bool = False,
+    operator: Operator, rule: Rule, input: Any, output_size: Any, arguments: Arguments,
+    option: bool = False,
 ) -> Any:  # fmt: skip
     """Pool from the map `input`, or from the maps of a pyramid.
 
-    parameters: of the operator's rule; given: see above; option: of maxima of pixels, whether
-    argmax is returned too, and of maxima of samples, whether products are compared.
+    option: of maxima of pixels, whether argmax is returned too, and of maxima of samples, whether
+    products are compared.
     """
-    backend = _backend(input, given)
-    call = backend.plan_with_maps(row, parameters, input, output_size, given)
-    if row.reduction is not MAX_PIXEL or not option:
+    backend = _gpu() if _is_for_gpu(input, arguments) else _cpu
+    call = backend.plan_with_maps(operator, rule, input, output_size, arguments)
+    if operator.reduction is not MAX_PIXEL or not option:
         out = backend.output(call)
         backend.forward(call, out, option)
         return out
@@ -77,21 +79,20 @@ def forward(
 
 
 def backward(
-    row: Operator, parameters: tuple[Any, ...], grad_output: Any, input_shape: Any,
-    given: tuple[Any, ...], argmax: Any = None,
+    operator: Operator, rule: Rule, grad_output: Any, input_shape: Any, arguments: Arguments,
+    argmax: Any = None,
 ) -> Any:  # fmt: skip
     """Return the gradient of the map, or a list with the gradient of each map of a pyramid."""
-    backend = _backend(grad_output, argmax, given)
-    arguments = Arguments(*given)
-    layout, single = Layout(arguments.layout), arguments.pyramid is None
-    shapes = _levels.input_shapes(input_shape, arguments)
-    outs = _levels.outs(arguments, len(shapes))
+    backend = _gpu() if _is_for_gpu((grad_output, argmax), arguments) else _cpu
+    layout, of_pyramid = Layout(arguments.layout), arguments.pyramid is not None
+    shapes = _levels.input_shapes(input_shape, layout, of_pyramid)
+    outs = _levels.outs(arguments.out, of_pyramid, len(shapes))
     given_grad = _levels.gradient(grad_output, layout, backend.array)
     grad = layout.nchw(given_grad)
-    call = backend.plan_backward(row, parameters, grad, shapes, arguments)
-    _levels.check_gradient(call, given_grad, arguments)
+    call = backend.plan_backward(operator, rule, grad, shapes, arguments)
+    _levels.check_gradient(call, given_grad, of_pyramid)
     read = [grad, *backend.box_arrays(call)]
-    if row.reduction is MAX_PIXEL:
+    if operator.reduction is MAX_PIXEL:
         _check_argmax_fits("input_shape", *call.map_size()[2:])
         argmax = backend.indices("argmax", argmax, call)
         read.append(argmax)
@@ -99,34 +100,33 @@ def backward(
     for shape, (name, out) in zip(shapes.values(), outs.items(), strict=True):
         shape = layout.shape(*shape)
         results.append(backend.result(out, shape, (call.dtype,), (*read, *results), name))
-    if row.reduction is MAX_PIXEL:
+    if operator.reduction is MAX_PIXEL:
         new = arguments.out is None
         backend.backward_max(call, grad, layout.nchw(argmax), results[0], new)
     else:
         backend.backward(call, grad, results)
-    return results[0] if single else results
+    return results if of_pyramid else results[0]
 
 
 def backward_with_maps(
-    row: Operator, parameters: tuple[Any, ...], grad_output: Any, input: Any,
-    given: tuple[Any, ...], products: bool = False,
+    operator: Operator, rule: Rule, grad_output: Any, input: Any, arguments: Arguments,
+    products: bool = False,
 ) -> Any:  # fmt: skip
     """Return a gradient that reads the maps: of the map for maxima of samples, or of `products`,
     and else of the boxes, in the format that they came in.
     """
-    backend = _backend(grad_output, input, given)
-    of_boxes = row.reduction is not MAX_SAMPLE
+    backend = _gpu() if _is_for_gpu((grad_output, input), arguments) else _cpu
+    of_boxes = operator.reduction is not MAX_SAMPLE
     if not of_boxes and backend is not _cpu:
-        raise TypeError(f"{row.name}_backward: an array of CuPy, expected arrays of NumPy")
-    arguments = Arguments(*given)
-    layout = Layout(arguments.layout)
+        raise TypeError(f"{operator.name}_backward: an array of CuPy, expected arrays of NumPy")
+    layout, of_pyramid = Layout(arguments.layout), arguments.pyramid is not None
     given_grad = _levels.gradient(grad_output, layout, backend.array)
     grad = layout.nchw(given_grad)
     bins = tuple(grad.shape[2:])
-    call = backend.plan_with_maps(row, parameters, input, bins, given, gradient=True)
-    _levels.check_gradient(call, given_grad, arguments)
+    call = backend.plan_with_maps(operator, rule, input, bins, arguments, gradient=True)
+    _levels.check_gradient(call, given_grad, of_pyramid)
     if call.dtype != grad.dtype:
-        first = "the input" if arguments.pyramid is None else "features[0]"
+        first = "features[0]" if of_pyramid else "the input"
         raise TypeError(
             f"grad_output: dtype {grad.dtype.name}, expected {call.dtype.name}, in which {first} "
             f"of {call.maps[0].dtype.name} is computed"
@@ -134,6 +134,6 @@ def backward_with_maps(
     if of_boxes:
         return backend.backward_boxes(call, grad)
     read = (grad, *call.maps, *_cpu.box_arrays(call))
-    out = _cpu.result(call.out, layout.shape(*call.map_size()), (call.dtype,), read)
+    out = _cpu.result(arguments.out, layout.shape(*call.map_size()), (call.dtype,), read)
     _cpu.backward_samples(call, grad, out, products)
     return out

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 from . import _arguments, _levels, _memory, _results
-from ._arguments import INT32, Arguments
+from ._arguments import INT32
 from ._kernels import forward as sums
 from ._kernels import grad_boxes, grad_input, isa, max_pool, max_sample
-from ._kernels.plan import Plan
+from ._kernels.plan import Arguments, Plan, Rule
 from ._table import MAX_PIXEL, WEIGHTED_SUM, Operator
 
 PARTIAL_SUMS_BYTES = 16 << 20  # partial sums of the gradients of the boxes of a step
@@ -38,33 +38,33 @@ def indices(name: str, value: Any, plan: Plan) -> np.ndarray:
 
 
 def plan_with_maps(
-    row: Operator, parameters: tuple[Any, ...], maps: Any, bins: Any, given: tuple[Any, ...],
+    operator: Operator, rule: Rule, maps: Any, bins: Any, arguments: Arguments,
     gradient: bool = False,
 ) -> Plan:  # fmt: skip
     """Plan a forward pass, or a gradient that reads the maps: of boxes, or of largest samples."""
-    purpose = row.reduction.with_maps if gradient else row.reduction.forward
-    return Plan(purpose, row, row.rule(*parameters), maps, bins, given)
+    reduction = operator.reduction
+    purpose = reduction.with_maps if gradient else reduction.forward
+    return Plan(purpose, operator, rule, maps, bins, arguments)
 
 
 def plan_backward(
-    row: Operator, parameters: tuple[Any, ...], grad: np.ndarray, shapes: dict[str, _levels.Shape],
+    operator: Operator, rule: Rule, grad: np.ndarray, shapes: dict[str, _levels.Shape],
     arguments: Arguments,
 ) -> Plan:  # fmt: skip
     """Plan the gradient of maps of these shapes (N, C, H, W); grad: seen as (K, C, PH, PW)."""
     named = dict(shapes, dtype=grad.dtype)
-    rule = row.rule(*parameters)
-    return Plan(row.reduction.of_maps, row, rule, named, grad.shape[2:], arguments)
+    return Plan(operator.reduction.of_maps, operator, rule, named, grad.shape[2:], arguments)
 
 
 def box_arrays(plan: Plan) -> Sequence[np.ndarray]:
     """Return the memory of the boxes that a call reads."""
-    boxes = plan.arguments.boxes
+    boxes = plan.given_boxes
     return boxes if isinstance(boxes, (list, tuple)) else [boxes]
 
 
 def output(plan: Plan) -> np.ndarray:
     """Return the array that a forward pass writes to: `out`, if it can take the result."""
-    out = plan.out
+    out = plan.arguments.out
     if out is None:
         return _memory.new(plan.output_shape, _arguments.pooled(plan.maps[0].dtype)[0])
     if plan.takes(out):
@@ -82,9 +82,9 @@ def forward(plan: Plan, out: np.ndarray, extra: Any) -> None:
     argmax = layout.nchw(extra) if isinstance(extra, np.ndarray) else None
     empty = plan.empty_levels()
     while plan.next(MAX_BOXES):
-        if plan.row.reduction is WEIGHTED_SUM:
+        if plan.operator.reduction is WEIGHTED_SUM:
             sums.forward(plan, target_nchw)
-        elif plan.row.reduction is MAX_PIXEL:
+        elif plan.operator.reduction is MAX_PIXEL:
             max_pool.forward(plan, target_nchw, argmax)
         else:
             max_sample.forward(plan, target_nchw, bool(extra))
@@ -169,7 +169,7 @@ def backward_boxes(plan: Plan, grad: np.ndarray) -> Any:
         grad_boxes.grad_boxes(plan, grad, sums)
         with np.errstate(all="ignore"):  # infinite pixels give infinite gradients, or NaN
             out[rows] = sums.sum(axis=0)
-    boxes = plan.arguments.boxes
+    boxes = plan.given_boxes
     if isinstance(boxes, (list, tuple)):
         ends = list(itertools.accumulate(len(rows) for rows in boxes))
         return np.split(out, ends[:-1]) if boxes else []

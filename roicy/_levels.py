@@ -14,10 +14,11 @@ from typing import Any
 import numpy as np
 
 from . import _arguments
-from ._arguments import Arguments, Layout
+from ._arguments import Layout
 
 Shape = tuple[int, int, int, int]  # (N, C, H, W)
 Scale = tuple[float, float]  # (vertical, horizontal)
+Pyramid = tuple[Any, Any, Any]  # canonical_scale, canonical_level, image_size
 Check = Callable[[str, Any, str], Any]
 
 
@@ -49,10 +50,10 @@ def _numbered(name: str, values: Any, count: int | None = None) -> dict[str, Any
     return {f"{name}[{i}]": value for i, value in enumerate(values)}
 
 
-def maps(value: Any, arguments: Arguments, check: Check) -> dict[str, Any]:
+def maps(value: Any, layout: Layout, of_pyramid: bool, check: Check) -> dict[str, Any]:
     """Check the map of a call, or those of its levels: the arrays as they are, by their names."""
-    expected = Layout(arguments.layout).spell("N", "C", "H", "W")
-    if arguments.pyramid is None:
+    expected = layout.spell("N", "C", "H", "W")
+    if not of_pyramid:
         return {"input": check("input", value, expected)}
     levels = _numbered("features", value)
     if not levels:
@@ -75,10 +76,9 @@ def shapes_of(named: dict[str, Any], layout: Layout) -> dict[str, Shape]:
     }
 
 
-def input_shapes(value: Any, arguments: Arguments) -> dict[str, Shape]:
+def input_shapes(value: Any, layout: Layout, of_pyramid: bool) -> dict[str, Shape]:
     """Check the shapes that gradients of the maps shall have, by their names."""
-    layout = Layout(arguments.layout)
-    if arguments.pyramid is None:
+    if not of_pyramid:
         return {"input_shape": _arguments.input_shape("input_shape", value, layout)}
     levels = _numbered("input_shapes", value)
     if not levels:
@@ -86,11 +86,11 @@ def input_shapes(value: Any, arguments: Arguments) -> dict[str, Shape]:
     return {name: _arguments.input_shape(name, shape, layout) for name, shape in levels.items()}
 
 
-def outs(arguments: Arguments, count: int) -> dict[str, Any]:
+def outs(out: Any, of_pyramid: bool, count: int) -> dict[str, Any]:
     """Check that there is an array for the gradient of each level, or none: by their names."""
-    if arguments.pyramid is None:
-        return {"out": arguments.out}
-    levels = _numbered("out", [None] * count if arguments.out is None else arguments.out, count)
+    if not of_pyramid:
+        return {"out": out}
+    levels = _numbered("out", [None] * count if out is None else out, count)
     if not levels:
         raise ValueError(f"out: expected a list of {count} arrays, one for each level")
     return levels
@@ -113,17 +113,17 @@ def check_levels(shapes: dict[str, Shape]) -> None:
             raise ValueError(f"{name}: {n} images of {c} channels, expected {expected}")
 
 
-def scales(arguments: Arguments, shapes: dict[str, Shape]) -> list[Scale]:
+def scales(value: Any, pyramid: Pyramid | None, shapes: dict[str, Shape]) -> list[Scale]:
     """Return the scale of each level, and check that the shapes of levels go together."""
-    if arguments.pyramid is None:
-        return [_arguments.spatial_scale(arguments.spatial_scale)]
+    if pyramid is None:
+        return [_arguments.spatial_scale(value)]
     check_levels(shapes)
-    if arguments.spatial_scale is None:
-        found, follows = _scales_from_heights(arguments, shapes), ", as follows from image_size"
-    elif arguments.pyramid[2] is not None:
+    if value is None:
+        found, follows = _scales_from_heights(pyramid[2], shapes), ", as follows from image_size"
+    elif pyramid[2] is not None:
         raise ValueError("image_size: expected None, since spatial_scale is given")
     else:
-        found, follows = scales_of_levels(arguments.spatial_scale, len(shapes)), ""
+        found, follows = scales_of_levels(value, len(shapes)), ""
     if any(
         coarser[0] > finer[0] or coarser[1] > finer[1]
         for finer, coarser in itertools.pairwise(found)
@@ -154,9 +154,8 @@ def check_same_scales(scales: list[Scale]) -> None:
             )
 
 
-def _scales_from_heights(arguments: Arguments, shapes: dict[str, Shape]) -> list[Scale]:
+def _scales_from_heights(image_size: Any, shapes: dict[str, Shape]) -> list[Scale]:
     """Return the powers of two that are closest to the heights of maps divided by the image's."""
-    image_size = arguments.pyramid[2]
     if not isinstance(image_size, (list, tuple)) or len(image_size) != 2:
         raise ValueError(
             f"image_size: {image_size!r}, expected (height, width), or else spatial_scale"
@@ -170,19 +169,19 @@ def _scales_from_heights(arguments: Arguments, shapes: dict[str, Shape]) -> list
     return [(2.0 ** round(math.log2(rows / height)),) * 2 for _, _, rows, _ in shapes.values()]
 
 
-def canonical(pyramid: tuple[Any, Any, Any]) -> tuple[float, int]:
+def canonical(pyramid: Pyramid) -> tuple[float, int]:
     """Return the side of a box, and the level of such boxes."""
     canonical_scale, canonical_level, _ = pyramid
     side = _arguments.scale(canonical_scale, "canonical_scale")
     return side, _arguments.integer("canonical_level", canonical_level, -1000, 1000)
 
 
-def check_gradient(call: Any, grad: Any, arguments: Arguments) -> None:
+def check_gradient(call: Any, grad: Any, of_pyramid: bool) -> None:
     """Check the shape of grad_output."""
     expected = call.output_shape
     if grad.shape != expected:
         maps = f"maps of {call.map_size()[1]} channels"
-        if arguments.pyramid is None:
-            maps = f"input of shape {Layout(arguments.layout).shape(*call.map_size())}"
+        if not of_pyramid:
+            maps = f"input of shape {call.layout.shape(*call.map_size())}"
         expected = f"{expected}, for {call.count} boxes and {maps}"
         raise ValueError(f"grad_output: shape {grad.shape}, expected {expected}")

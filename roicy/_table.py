@@ -13,27 +13,22 @@ roi_pool           quantised: whole pixels                maximum       c
 roi_align_max      samples, one by one                    maximum       c
 =================  =====================================  ============  ==========================
 
-The second column is a rule of ``pyx/plan/rules.h``, the third a file of ``pyx/kernels``, the last
-the flag `position_sensitive`.
+The second column is a rule of ``pyx/plan/rules.h``, and the third a file of ``pyx/kernels``.  The
+last is the flag `position_sensitive`.
 
-`R_FCN_POOL` is only of :mod:`roicy.compat`: it is ps_roi_pool with other bins, those of whole
-pixels that a box touches whose corners are rounded before they are scaled.  `CROP_AND_RESIZE` takes
-one bilinear sample a bin, or the nearest pixel, and has a signature of its own.
+A call takes an operator and a rule.  Two rules have no row: `ROUNDED` is only of
+:mod:`roicy.compat`, for ps_roi_pool of boxes whose corners are rounded before they are scaled.
+crop_and_resize has a signature of its own, and takes the rules of `one_sample`.
 """
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from . import _arguments
-from ._kernels.plan import RULES
+from ._kernels.plan import Rule
 
 MAX_SAMPLES = 1024  # of a bin and axis, where each sample is looked at: a bin costs their square
-
-# kind, sampling_ratio, aligned, at_least_one, inclusive, clockwise: struct rule of rules.h
-Rule = tuple[int, int, bool, bool, bool, bool]
 CORNERS = _arguments.CORNERS
 
 
@@ -51,56 +46,55 @@ MAX_SAMPLE = Reduction("max_sample", "", "max_sample_grad")
 
 
 class Operator(NamedTuple):
-    """One row of the table."""
+    """One row of the table, but for its rule."""
 
     name: str
-    rule: Callable[..., Rule]  # checks the operator's own parameters and makes a rule of them
-    reduction: Reduction
+    reduction: Reduction = WEIGHTED_SUM
     position_sensitive: bool = False  # each bin reads input channels of its own
     has_box_gradients: bool = False
     box: tuple[str, ...] = CORNERS  # the numbers of a box
 
 
-def _sampled(
+ROI_ALIGN = Operator("roi_align", has_box_gradients=True)
+PS_ROI_ALIGN = ROI_ALIGN._replace(name="ps_roi_align", position_sensitive=True)
+ROI_ALIGN_ROTATED = ROI_ALIGN._replace(name="roi_align_rotated", box=_arguments.TURNED)
+PRROI_POOL = ROI_ALIGN._replace(name="prroi_pool")
+PS_PRROI_POOL = PS_ROI_ALIGN._replace(name="ps_prroi_pool")
+CROP_AND_RESIZE = ROI_ALIGN._replace(name="crop_and_resize")
+PS_ROI_POOL = Operator("ps_roi_pool", position_sensitive=True)
+ROI_POOL = Operator("roi_pool", MAX_PIXEL)
+ROI_ALIGN_MAX = Operator("roi_align_max", MAX_SAMPLE)
+
+
+INTEGRATED = Rule("integrated")
+UNIFORM = Rule("uniform")
+ROUNDED = Rule("rounded")
+QUANTISED = Rule("quantised", inclusive=True)
+
+
+def sampled(
     sampling_ratio: Any, aligned: Any, kind: str = "sampled", most: int = 2**31 - 1
 ) -> Rule:
+    """Check the parameters of roi_align, and return its rule."""
     aligned = _arguments.flag("aligned", aligned)
     ratio = _arguments.sampling_ratio(sampling_ratio, most)
-    return (RULES[kind], ratio, aligned, not aligned, False, False)
+    return Rule(kind, ratio, aligned, not aligned)
 
 
-def _rotated(sampling_ratio: Any, aligned: Any, clockwise: Any) -> Rule:
-    rule = _sampled(sampling_ratio, aligned, "rotated", MAX_SAMPLES)
-    return (*rule[:5], _arguments.flag("clockwise", clockwise))
+def single_samples(sampling_ratio: Any, aligned: Any) -> Rule:
+    """Check the parameters of roi_align_max, and return its rule."""
+    return sampled(sampling_ratio, aligned, "single_samples", MAX_SAMPLES)
 
 
-def _without_parameters(kind: str, inclusive: bool = False) -> Callable[[], Rule]:
-    rule = (RULES[kind], 0, False, False, inclusive, False)
-    return lambda: rule
+def rotated(sampling_ratio: Any, aligned: Any, clockwise: Any) -> Rule:
+    """Check the parameters of roi_align_rotated, and return its rule."""
+    aligned = _arguments.flag("aligned", aligned)
+    ratio = _arguments.sampling_ratio(sampling_ratio, MAX_SAMPLES)
+    clockwise = _arguments.flag("clockwise", clockwise)
+    return Rule("rotated", ratio, aligned, not aligned, clockwise=clockwise)
 
 
-def _crop(method: Any, inclusive: bool = False) -> Rule:
-    _arguments.choice("method", method, ("bilinear", "nearest"))
-    return (RULES[method], 1, False, False, inclusive, False)
-
-
-ROI_ALIGN = Operator("roi_align", _sampled, WEIGHTED_SUM, has_box_gradients=True)
-PS_ROI_ALIGN = ROI_ALIGN._replace(
-    name="ps_roi_align", rule=functools.partial(_sampled, aligned=True), position_sensitive=True
-)
-ROI_ALIGN_ROTATED = ROI_ALIGN._replace(
-    name="roi_align_rotated", rule=_rotated, box=_arguments.TURNED
-)
-PRROI_POOL = ROI_ALIGN._replace(name="prroi_pool", rule=_without_parameters("integrated"))
-PS_PRROI_POOL = PRROI_POOL._replace(name="ps_prroi_pool", position_sensitive=True)
-CROP_AND_RESIZE = ROI_ALIGN._replace(name="crop_and_resize", rule=_crop)
-PS_ROI_POOL = Operator(
-    "ps_roi_pool", _without_parameters("uniform"), WEIGHTED_SUM, position_sensitive=True
-)
-R_FCN_POOL = PS_ROI_POOL._replace(name="psroi_pool", rule=_without_parameters("rounded"))
-ROI_POOL = Operator("roi_pool", _without_parameters("quantised", inclusive=True), MAX_PIXEL)
-ROI_ALIGN_MAX = Operator(
-    "roi_align_max",
-    functools.partial(_sampled, kind="single_samples", most=MAX_SAMPLES),
-    MAX_SAMPLE,
-)
+def one_sample(method: Any, inclusive: bool = False) -> Rule:
+    """Check the parameters of crop_and_resize, and return its rule."""
+    method = _arguments.choice("method", method, ("bilinear", "nearest"))
+    return Rule(method, 1, inclusive=inclusive)

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, overload
 
 from . import _call
 from ._docs import documented
-from ._table import PRROI_POOL, PS_PRROI_POOL
+from ._kernels.plan import Arguments
+from ._table import INTEGRATED, PRROI_POOL, PS_PRROI_POOL
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -51,8 +52,8 @@ def prroi_pool(
     array([[ 6.,  7.],
            [10., 11.]], dtype=float32)
     """
-    given = (boxes, boxes_num, spatial_scale, layout, num_threads, out, None)
-    return _call.forward(PRROI_POOL, (), input, output_size, given)
+    arguments = Arguments(boxes, boxes_num, spatial_scale, layout, num_threads, out)
+    return _call.forward(PRROI_POOL, INTEGRATED, input, output_size, arguments)
 
 
 @documented("{grad_input}")
@@ -72,8 +73,8 @@ def prroi_pool_backward(
            [2., 4., 2.],
            [1., 2., 1.]], dtype=float32)
     """
-    given = (boxes, boxes_num, spatial_scale, layout, num_threads, out, None)
-    return _call.backward(PRROI_POOL, (), grad_output, input_shape, given)
+    arguments = Arguments(boxes, boxes_num, spatial_scale, layout, num_threads, out)
+    return _call.backward(PRROI_POOL, INTEGRATED, grad_output, input_shape, arguments)
 
 
 @overload
@@ -109,8 +110,8 @@ def prroi_pool_backward_boxes(
     >>> roicy.prroi_pool_backward_boxes(np.ones((1, 1, 1, 1)), input, boxes)[:, [1, 3]].round(6)
     array([[0.5, 0.5]])
     """
-    given = (boxes, boxes_num, spatial_scale, layout, num_threads, None, None)
-    return _call.backward_with_maps(PRROI_POOL, (), grad_output, input, given)
+    arguments = Arguments(boxes, boxes_num, spatial_scale, layout, num_threads)
+    return _call.backward_with_maps(PRROI_POOL, INTEGRATED, grad_output, input, arguments)
 
 
 @documented(
@@ -133,8 +134,8 @@ def ps_prroi_pool(
     PrRoIPool with the channels of R-FCN: Paddle's `prroi_pool` with `output_channels` less than
     the channels of the input, with boxes that are not rounded.
     """
-    given = (boxes, boxes_num, spatial_scale, layout, num_threads, out, None)
-    return _call.forward(PS_PRROI_POOL, (), input, output_size, given)
+    arguments = Arguments(boxes, boxes_num, spatial_scale, layout, num_threads, out)
+    return _call.forward(PS_PRROI_POOL, INTEGRATED, input, output_size, arguments)
 
 
 @documented("{grad_input}")
@@ -153,8 +154,8 @@ def ps_prroi_pool_backward(
     >>> grad.sum(axis=(2, 3)).round(6)
     array([[1., 1., 1., 1.]])
     """
-    given = (boxes, boxes_num, spatial_scale, layout, num_threads, out, None)
-    return _call.backward(PS_PRROI_POOL, (), grad_output, input_shape, given)
+    arguments = Arguments(boxes, boxes_num, spatial_scale, layout, num_threads, out)
+    return _call.backward(PS_PRROI_POOL, INTEGRATED, grad_output, input_shape, arguments)
 
 
 @overload
@@ -189,5 +190,5 @@ def ps_prroi_pool_backward_boxes(
     >>> roicy.ps_prroi_pool_backward_boxes(grad, input, boxes)[:, [1, 3]].round(6)
     array([[2., 2.]])
     """
-    given = (boxes, boxes_num, spatial_scale, layout, num_threads, None, None)
-    return _call.backward_with_maps(PS_PRROI_POOL, (), grad_output, input, given)
+    arguments = Arguments(boxes, boxes_num, spatial_scale, layout, num_threads)
+    return _call.backward_with_maps(PS_PRROI_POOL, INTEGRATED, grad_output, input, arguments)

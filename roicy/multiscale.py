@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, SupportsFloat, SupportsIndex, overload
 
 from . import _call
 from ._docs import ROTATED, documented
-from ._table import ROI_ALIGN, ROI_ALIGN_ROTATED
+from ._kernels.plan import Arguments
+from ._table import ROI_ALIGN, ROI_ALIGN_ROTATED, rotated, sampled
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -62,8 +63,9 @@ def multiscale_roi_align(
     array([2., 1.], dtype=float32)
     """
     pyramid = (canonical_scale, canonical_level, image_size)
-    given = (boxes, boxes_num, spatial_scale, layout, num_threads, out, pyramid)
-    return _call.forward(ROI_ALIGN, (sampling_ratio, aligned), features, output_size, given)
+    arguments = Arguments(boxes, boxes_num, spatial_scale, layout, num_threads, out, pyramid)
+    rule = sampled(sampling_ratio, aligned)
+    return _call.forward(ROI_ALIGN, rule, features, output_size, arguments)
 
 
 @documented("{grad_features}", spatial_scale="scales", out="outs")
@@ -87,8 +89,9 @@ def multiscale_roi_align_backward(
     [4.0, 0.0]
     """
     pyramid = (canonical_scale, canonical_level, image_size)
-    given = (boxes, boxes_num, spatial_scale, layout, num_threads, out, pyramid)
-    return _call.backward(ROI_ALIGN, (sampling_ratio, aligned), grad_output, input_shapes, given)
+    arguments = Arguments(boxes, boxes_num, spatial_scale, layout, num_threads, out, pyramid)
+    rule = sampled(sampling_ratio, aligned)
+    return _call.backward(ROI_ALIGN, rule, grad_output, input_shapes, arguments)
 
 
 @overload
@@ -130,10 +133,9 @@ def multiscale_roi_align_backward_boxes(
     array([[0.125, 0.125]])
     """
     pyramid = (canonical_scale, canonical_level, image_size)
-    given = (boxes, boxes_num, spatial_scale, layout, num_threads, None, pyramid)
-    return _call.backward_with_maps(
-        ROI_ALIGN, (sampling_ratio, aligned), grad_output, features, given
-    )
+    arguments = Arguments(boxes, boxes_num, spatial_scale, layout, num_threads, None, pyramid)
+    rule = sampled(sampling_ratio, aligned)
+    return _call.backward_with_maps(ROI_ALIGN, rule, grad_output, features, arguments)
 
 
 @documented("{output_multiscale}", **_ROTATED)
@@ -160,9 +162,9 @@ def multiscale_roi_align_rotated(
     array([2., 1.], dtype=float32)
     """
     pyramid = (canonical_scale, canonical_level, image_size)
-    given = (boxes, boxes_num, spatial_scale, layout, num_threads, out, pyramid)
-    parameters = (sampling_ratio, aligned, clockwise)
-    return _call.forward(ROI_ALIGN_ROTATED, parameters, features, output_size, given)
+    arguments = Arguments(boxes, boxes_num, spatial_scale, layout, num_threads, out, pyramid)
+    rule = rotated(sampling_ratio, aligned, clockwise)
+    return _call.forward(ROI_ALIGN_ROTATED, rule, features, output_size, arguments)
 
 
 @documented("{grad_features}", out="outs", **_ROTATED)
@@ -176,9 +178,9 @@ def multiscale_roi_align_rotated_backward(
 ) -> list[NDArray[Float]]:  # fmt: skip
     """Gradients of :func:`multiscale_roi_align_rotated` with respect to the maps of each level."""
     pyramid = (canonical_scale, canonical_level, image_size)
-    given = (boxes, boxes_num, spatial_scale, layout, num_threads, out, pyramid)
-    parameters = (sampling_ratio, aligned, clockwise)
-    return _call.backward(ROI_ALIGN_ROTATED, parameters, grad_output, input_shapes, given)
+    arguments = Arguments(boxes, boxes_num, spatial_scale, layout, num_threads, out, pyramid)
+    rule = rotated(sampling_ratio, aligned, clockwise)
+    return _call.backward(ROI_ALIGN_ROTATED, rule, grad_output, input_shapes, arguments)
 
 
 @overload
@@ -211,6 +213,6 @@ def multiscale_roi_align_rotated_backward_boxes(
     each at the level that it is pooled from.
     """
     pyramid = (canonical_scale, canonical_level, image_size)
-    given = (boxes, boxes_num, spatial_scale, layout, num_threads, None, pyramid)
-    parameters = (sampling_ratio, aligned, clockwise)
-    return _call.backward_with_maps(ROI_ALIGN_ROTATED, parameters, grad_output, features, given)
+    arguments = Arguments(boxes, boxes_num, spatial_scale, layout, num_threads, None, pyramid)
+    rule = rotated(sampling_ratio, aligned, clockwise)
+    return _call.backward_with_maps(ROI_ALIGN_ROTATED, rule, grad_output, features, arguments)

@@ -12,8 +12,9 @@ import numpy as np
 
 from . import _arguments, _boxes, _call
 from ._docs import documented
+from ._kernels.plan import Arguments, Rule
 from ._names import errors_name
-from ._table import CROP_AND_RESIZE
+from ._table import CROP_AND_RESIZE, one_sample
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -68,8 +69,8 @@ def crop_and_resize(
            [[ 2.5,  2.5],
             [-1. , -1. ]]], dtype=float32)
     """
-    given = (boxes, box_indices, layout, num_threads, out)
-    return resized((method,), image, crop_size, extrapolation_value, given)
+    arguments, rule = Arguments(boxes, None, None, layout, num_threads, out), one_sample(method)
+    return resized(rule, image, crop_size, extrapolation_value, box_indices, arguments)
 
 
 @_errors
@@ -96,8 +97,9 @@ def crop_and_resize_backward(
            [0. , 0. , 0. ]], dtype=float32)
     """
     n, _, h, w = _arguments.input_shape("image_shape", image_shape, _arguments.Layout(layout))
-    given = _given(boxes, box_indices, (n, h, w), layout, num_threads, out)
-    return _call.backward(CROP_AND_RESIZE, (method,), grad_output, image_shape, given)
+    arguments, rule = Arguments(boxes, None, None, layout, num_threads, out), one_sample(method)
+    arguments = _in_pixels(arguments, box_indices, (n, h, w))
+    return _call.backward(CROP_AND_RESIZE, rule, grad_output, image_shape, arguments)
 
 
 @_errors
@@ -125,31 +127,32 @@ def crop_and_resize_backward_boxes(
     array([[0. , 3.5, 0. , 3.5]])
     """
     image, shape = _with_extents(image, layout)
-    given = _given(boxes, box_indices, shape, layout, num_threads, None)
-    grad = _call.backward_with_maps(CROP_AND_RESIZE, ("bilinear",), grad_output, image, given)
+    arguments = Arguments(boxes, None, None, layout, num_threads)
+    arguments, rule = _in_pixels(arguments, box_indices, shape), one_sample("bilinear")
+    grad = _call.backward_with_maps(CROP_AND_RESIZE, rule, grad_output, image, arguments)
     return grad[:, [2, 1, 4, 3]]
 
 
 @errors_name(spatial_scale=_PIXELS)
 def resized(
-    parameters: tuple[Any, ...], image: Any, crop_size: Any, extrapolation_value: Any,
-    given: tuple[Any, ...],
+    rule: Rule, image: Any, crop_size: Any, extrapolation_value: Any, box_indices: Any,
+    arguments: Arguments,
 ) -> Any:  # fmt: skip
-    """Return the crops by a rule of these parameters; given: boxes and what follows them."""
+    """Return the crops by a rule; arguments: with normalised boxes, and no scale."""
     value = _arguments.number("extrapolation_value", extrapolation_value)
-    boxes, box_indices, layout, num_threads, out = given
-    image, shape = _with_extents(image, layout)
-    given = _given(boxes, box_indices, shape, layout, num_threads, out)
+    image, shape = _with_extents(image, arguments.layout)
+    arguments = _in_pixels(arguments, box_indices, shape)
     size = _arguments.output_size(crop_size, "crop_size")
-    out = _call.forward(CROP_AND_RESIZE, parameters, image, size, given)
+    out = _call.forward(CROP_AND_RESIZE, rule, image, size, arguments)
     if value != 0 and out.size:
         dtype = _arguments.computed(out.dtype)
         rows, columns = (
-            _off_map(parameters, given[0][:, [2 - a, 4 - a]], shape[1 + a], size[a], dtype)
+            _off_map(rule, arguments.boxes[:, [2 - a, 4 - a]], shape[1 + a], size[a], dtype)
             for a in (0, 1)
         )
+        view = _arguments.Layout(arguments.layout).nchw(out)
         where = (rows[:, :, None] | columns[:, None])[:, None]
-        np.copyto(_arguments.Layout(layout).nchw(out), value, where=where, casting="unsafe")
+        np.copyto(view, value, where=where, casting="unsafe")
     return out
 
 
@@ -164,25 +167,21 @@ def _with_extents(image: Any, layout: Any) -> tuple[Any, tuple[int, int, int]]:
     return image, (images, height, width)
 
 
-def _given(
-    boxes: Any, box_indices: Any, shape: tuple[int, int, int], layout: Any, threads: Any, out: Any
-) -> tuple[Any, ...]:
-    """Return the arguments that all operators share; shape: of the image, (N, H, W)."""
+def _in_pixels(arguments: Arguments, box_indices: Any, shape: tuple[int, int, int]) -> Arguments:
+    """Return arguments as other operators have them; shape: of the image, (N, H, W)."""
     images, *extents = shape
-    rows = _boxes.rows_of_numbers("boxes", boxes, 4, ("y1", "x1", "y2", "x2"))
+    rows = _boxes.rows_of_numbers("boxes", arguments.boxes, 4, ("y1", "x1", "y2", "x2"))
     rows = _boxes.with_images("box_indices", box_indices, rows[:, [1, 0, 3, 2]], images)
     # Boxes are sorted by their places in pixels, which these scales give.
     scale = tuple(float(max(extent - 1, 1)) for extent in extents)
-    return rows, None, scale, layout, threads, out, None
+    return Arguments(rows, None, scale, arguments.layout, arguments.num_threads, arguments.out)
 
 
-def _off_map(
-    parameters: tuple[Any, ...], ends: np.ndarray, extent: int, bins: int, dtype: np.dtype
-) -> np.ndarray:
+def _off_map(rule: Rule, ends: np.ndarray, extent: int, bins: int, dtype: np.dtype) -> np.ndarray:
     """Return which bins of an axis lie off the map: those that read nothing of a line of ones."""
     boxes = np.zeros((len(ends), 5))
     boxes[:, [2, 4]] = ends
-    given = (boxes, None, (float(max(extent - 1, 1)), 1.0), "NCHW", None, None, None)
+    arguments = Arguments(boxes, None, (float(max(extent - 1, 1)), 1.0), "NCHW", None)
     line = np.ones((1, 1, extent, 1), dtype)
-    read = _call.forward(CROP_AND_RESIZE, parameters, line, (bins, 1), given)
+    read = _call.forward(CROP_AND_RESIZE, rule, line, (bins, 1), arguments)
     return read[:, 0, :, 0] == 0

@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Literal, SupportsFloat, overload
 
 from . import _arguments, _call
 from ._docs import ROTATED, documented
-from ._table import PS_ROI_ALIGN, PS_ROI_POOL, ROI_ALIGN, ROI_ALIGN_MAX, ROI_ALIGN_ROTATED, ROI_POOL
+from ._kernels.plan import Arguments
+
+from ._table import (  # isort: skip
+    PS_ROI_ALIGN, PS_ROI_POOL, QUANTISED, ROI_ALIGN, ROI_ALIGN_MAX, ROI_ALIGN_ROTATED, ROI_POOL,
+    UNIFORM, rotated, sampled, single_samples,
+)  # fmt: skip
 
 if TYPE_CHECKING:
     import numpy as np
@@ -53,8 +58,9 @@ def roi_align(
     array([[2.5, 3.5],
            [6.5, 7.5]], dtype=float32)
     """
-    given = (boxes, boxes_num, spatial_scale, layout, num_threads, out, None)
-    return _call.forward(ROI_ALIGN, (sampling_ratio, aligned), input, output_size, given)
+    arguments = Arguments(boxes, boxes_num, spatial_scale, layout, num_threads, out)
+    rule = sampled(sampling_ratio, aligned)
+    return _call.forward(ROI_ALIGN, rule, input, output_size, arguments)
 
 
 @documented(
@@ -97,10 +103,9 @@ def roi_align_max(
     array([[2.5]], dtype=float32)
     """
     products = _arguments.flag("products", products)
-    given = (boxes, boxes_num, spatial_scale, layout, num_threads, out, None)
-    return _call.forward(
-        ROI_ALIGN_MAX, (sampling_ratio, aligned), input, output_size, given, products
-    )
+    arguments = Arguments(boxes, boxes_num, spatial_scale, layout, num_threads, out)
+    rule = single_samples(sampling_ratio, aligned)
+    return _call.forward(ROI_ALIGN_MAX, rule, input, output_size, arguments, products)
 
 
 @documented(
@@ -146,10 +151,9 @@ def roi_align_max_backward(
            [0.  , 0.  , 0.  , 0.  ]], dtype=float32)
     """
     products = _arguments.flag("products", products)
-    given = (boxes, boxes_num, spatial_scale, layout, num_threads, out, None)
-    return _call.backward_with_maps(
-        ROI_ALIGN_MAX, (sampling_ratio, aligned), grad_output, input, given, products
-    )
+    arguments = Arguments(boxes, boxes_num, spatial_scale, layout, num_threads, out)
+    rule = single_samples(sampling_ratio, aligned)
+    return _call.backward_with_maps(ROI_ALIGN_MAX, rule, grad_output, input, arguments, products)
 
 
 @documented("{grad_input}")
@@ -172,8 +176,9 @@ def roi_align_backward(
            [0., 1., 0.],
            [0., 0., 0.]], dtype=float32)
     """
-    given = (boxes, boxes_num, spatial_scale, layout, num_threads, out, None)
-    return _call.backward(ROI_ALIGN, (sampling_ratio, aligned), grad_output, input_shape, given)
+    arguments = Arguments(boxes, boxes_num, spatial_scale, layout, num_threads, out)
+    rule = sampled(sampling_ratio, aligned)
+    return _call.backward(ROI_ALIGN, rule, grad_output, input_shape, arguments)
 
 
 @overload
@@ -215,8 +220,9 @@ def roi_align_backward_boxes(
     >>> grad_boxes[:, [1, 3]].round(6)
     array([[0.5, 0.5]])
     """
-    given = (boxes, boxes_num, spatial_scale, layout, num_threads, None, None)
-    return _call.backward_with_maps(ROI_ALIGN, (sampling_ratio, aligned), grad_output, input, given)
+    arguments = Arguments(boxes, boxes_num, spatial_scale, layout, num_threads)
+    rule = sampled(sampling_ratio, aligned)
+    return _call.backward_with_maps(ROI_ALIGN, rule, grad_output, input, arguments)
 
 
 @documented("{output}", **ROTATED)
@@ -261,9 +267,9 @@ def roi_align_rotated(
            [[1.5 , 1.  ],
             [1.75, 1.25]]], dtype=float32)
     """
-    given = (boxes, boxes_num, spatial_scale, layout, num_threads, out, None)
-    parameters = (sampling_ratio, aligned, clockwise)
-    return _call.forward(ROI_ALIGN_ROTATED, parameters, input, output_size, given)
+    arguments = Arguments(boxes, boxes_num, spatial_scale, layout, num_threads, out)
+    rule = rotated(sampling_ratio, aligned, clockwise)
+    return _call.forward(ROI_ALIGN_ROTATED, rule, input, output_size, arguments)
 
 
 @documented("{grad_input}", **ROTATED)
@@ -287,9 +293,9 @@ def roi_align_rotated_backward(
            [0., 1., 0.],
            [0., 0., 0.]], dtype=float32)
     """
-    given = (boxes, boxes_num, spatial_scale, layout, num_threads, out, None)
-    parameters = (sampling_ratio, aligned, clockwise)
-    return _call.backward(ROI_ALIGN_ROTATED, parameters, grad_output, input_shape, given)
+    arguments = Arguments(boxes, boxes_num, spatial_scale, layout, num_threads, out)
+    rule = rotated(sampling_ratio, aligned, clockwise)
+    return _call.backward(ROI_ALIGN_ROTATED, rule, grad_output, input_shape, arguments)
 
 
 @overload
@@ -333,9 +339,9 @@ def roi_align_rotated_backward_boxes(
     >>> abs(grad_boxes.round(6))
     array([[0., 1., 0., 0., 0., 0.]])
     """
-    given = (boxes, boxes_num, spatial_scale, layout, num_threads, None, None)
-    parameters = (sampling_ratio, aligned, clockwise)
-    return _call.backward_with_maps(ROI_ALIGN_ROTATED, parameters, grad_output, input, given)
+    arguments = Arguments(boxes, boxes_num, spatial_scale, layout, num_threads)
+    rule = rotated(sampling_ratio, aligned, clockwise)
+    return _call.backward_with_maps(ROI_ALIGN_ROTATED, rule, grad_output, input, arguments)
 
 
 @documented("{output_position_sensitive}", input="input_by_bin")
@@ -355,8 +361,9 @@ def ps_roi_align(
     MXNet's contrib.ROIAlign with position_sensitive=True and aligned=True.  A box of no size
     gives 0 here, where torchvision gives NaN.
     """
-    given = (boxes, boxes_num, spatial_scale, layout, num_threads, out, None)
-    return _call.forward(PS_ROI_ALIGN, (sampling_ratio,), input, output_size, given)
+    arguments = Arguments(boxes, boxes_num, spatial_scale, layout, num_threads, out)
+    rule = sampled(sampling_ratio, aligned=True)
+    return _call.forward(PS_ROI_ALIGN, rule, input, output_size, arguments)
 
 
 @documented("{grad_input}")
@@ -375,8 +382,9 @@ def ps_roi_align_backward(
     >>> grad.sum(axis=(2, 3))
     array([[1., 1., 1., 1.]], dtype=float32)
     """
-    given = (boxes, boxes_num, spatial_scale, layout, num_threads, out, None)
-    return _call.backward(PS_ROI_ALIGN, (sampling_ratio,), grad_output, input_shape, given)
+    arguments = Arguments(boxes, boxes_num, spatial_scale, layout, num_threads, out)
+    rule = sampled(sampling_ratio, aligned=True)
+    return _call.backward(PS_ROI_ALIGN, rule, grad_output, input_shape, arguments)
 
 
 @overload
@@ -411,8 +419,9 @@ def ps_roi_align_backward_boxes(
     >>> grad_boxes[:, [1, 3]].round(6)
     array([[2., 2.]])
     """
-    given = (boxes, boxes_num, spatial_scale, layout, num_threads, None, None)
-    return _call.backward_with_maps(PS_ROI_ALIGN, (sampling_ratio,), grad_output, input, given)
+    arguments = Arguments(boxes, boxes_num, spatial_scale, layout, num_threads)
+    rule = sampled(sampling_ratio, aligned=True)
+    return _call.backward_with_maps(PS_ROI_ALIGN, rule, grad_output, input, arguments)
 
 
 @documented("{output_position_sensitive}", input="input_by_bin")
@@ -436,8 +445,8 @@ def ps_roi_pool(
     and column.  (Its gradient gives them a share all the same; here the gradient fits the
     forward pass.)
     """
-    given = (boxes, boxes_num, spatial_scale, layout, num_threads, out, None)
-    return _call.forward(PS_ROI_POOL, (), input, output_size, given)
+    arguments = Arguments(boxes, boxes_num, spatial_scale, layout, num_threads, out)
+    return _call.forward(PS_ROI_POOL, UNIFORM, input, output_size, arguments)
 
 
 @documented("{grad_input}")
@@ -458,8 +467,8 @@ def ps_roi_pool_backward(
            [0.  , 0.25, 0.25, 0.  ],
            [0.  , 0.  , 0.  , 0.  ]], dtype=float32)
     """
-    given = (boxes, boxes_num, spatial_scale, layout, num_threads, out, None)
-    return _call.backward(PS_ROI_POOL, (), grad_output, input_shape, given)
+    arguments = Arguments(boxes, boxes_num, spatial_scale, layout, num_threads, out)
+    return _call.backward(PS_ROI_POOL, UNIFORM, grad_output, input_shape, arguments)
 
 
 @overload
@@ -522,8 +531,8 @@ def roi_pool(
            [19., 21.]], dtype=float32)
     """
     return_argmax = _arguments.flag("return_argmax", return_argmax)
-    given = (boxes, boxes_num, spatial_scale, layout, num_threads, out, None)
-    return _call.forward(ROI_POOL, (), input, output_size, given, return_argmax)
+    arguments = Arguments(boxes, boxes_num, spatial_scale, layout, num_threads, out)
+    return _call.forward(ROI_POOL, QUANTISED, input, output_size, arguments, return_argmax)
 
 
 @documented(
@@ -551,5 +560,5 @@ def roi_pool_backward(
            [0., 1., 0.],
            [0., 0., 0.]], dtype=float32)
     """
-    given = (boxes, boxes_num, 1.0, layout, num_threads, out, None)
-    return _call.backward(ROI_POOL, (), grad_output, input_shape, given, argmax)
+    arguments = Arguments(boxes, boxes_num, 1.0, layout, num_threads, out)
+    return _call.backward(ROI_POOL, QUANTISED, grad_output, input_shape, arguments, argmax)

@@ -32,7 +32,8 @@ import numpy as np
 
 from roicy import _cpu
 from roicy._kernels import forward, machine, max_pool
-from roicy._table import PRROI_POOL
+from roicy._kernels.plan import Arguments
+from roicy._table import INTEGRATED, PRROI_POOL
 
 ROOT = Path(__file__).resolve().parents[1]
 # Tests of other things than operators, of the GPU, and of programs that take their time.
@@ -231,8 +232,8 @@ HARNESSES = {
 def planned(boxes, threads):
     """Return the plan of prroi_pool of 64 channels and 7 x 7 bins."""
     x = np.ones((1, 64, 40, 40), np.float32)
-    given = (boxes, None, 1.0, "NCHW", threads, None, None)
-    plan = _cpu.plan_with_maps(PRROI_POOL, (), x, 7, given)
+    arguments = Arguments(boxes, None, 1.0, "NCHW", threads)
+    plan = _cpu.plan_with_maps(PRROI_POOL, INTEGRATED, x, 7, arguments)
     plan.next()
     return plan
 
@@ -275,8 +276,8 @@ def device():
     # sanitizer knows.
     channels = _launch.THREADS
     x = standin.asarray(np.ones((1, channels, 20, 20), np.float32))
-    given = (boxes, None, 1.0, "NCHW", None, None, None)
-    call = backend.plan_with_maps(PRROI_POOL, (), x, 7, given)
+    arguments = Arguments(boxes, None, 1.0, "NCHW", None)
+    call = backend.plan_with_maps(PRROI_POOL, INTEGRATED, x, 7, arguments)
     backend.forward(call, standin.zeros((1, channels, 7, 7), np.float32), None)
 
 

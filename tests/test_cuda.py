@@ -27,8 +27,8 @@ from test_recorded import CASES, OTHERWISE, load
 
 import roicy
 from roicy import _call
-from roicy._arguments import Arguments
-from roicy._table import R_FCN_POOL
+from roicy._kernels.plan import Arguments
+from roicy._table import PS_ROI_POOL, ROUNDED
 from roicy.bench.workloads import WORKLOADS
 from roicy.cuda import _launch, _plan
 
@@ -344,8 +344,8 @@ def test_bins_of_compat(dtype, cupy, rng):
     boxes = random_boxes(rng, 2, 30, (40, 46), dtype)
 
     def pool(x, boxes):
-        given = Arguments(boxes, None, 0.5, "NCHW", None)
-        return _call.forward(R_FCN_POOL, (), x, (3, 2), given)
+        arguments = Arguments(boxes, None, 0.5, "NCHW", None)
+        return _call.forward(PS_ROI_POOL, ROUNDED, x, (3, 2), arguments)
 
     check_agrees(cupy, pool, x, boxes)
 

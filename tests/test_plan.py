@@ -14,8 +14,8 @@ from conftest import LAYOUTS, SUMS, operator, pairs, random_boxes, to_layout
 
 import roicy
 from roicy import _cpu
-from roicy._arguments import Arguments
-from roicy._table import PS_ROI_POOL, ROI_ALIGN
+from roicy._kernels.plan import Arguments
+from roicy._table import PS_ROI_POOL, ROI_ALIGN, UNIFORM, sampled
 
 
 class Named(np.ndarray):
@@ -420,8 +420,8 @@ def test_tables_that_take_more_than_their_share():
     x = np.broadcast_to(np.float32(1), (1, 4, 2**20, 2**20))
     boxes = np.tile(np.array([[0, 0, 0, 2**20, 2**20]], np.float32), (4, 1))
     for count in (1, 4):
-        given = Arguments(boxes[:count], None, 1.0, "NCHW", 1)
-        plan = _cpu.plan_with_maps(PS_ROI_POOL, (), x, 2, given)
+        arguments = Arguments(boxes[:count], None, 1.0, "NCHW", 1)
+        plan = _cpu.plan_with_maps(PS_ROI_POOL, UNIFORM, x, 2, arguments)
         steps = 0
         while plan.next():
             assert len(plan.rows()) == 1
@@ -445,8 +445,8 @@ def test_out_that_boxes_lie_in():
     out = boxes.reshape(-1)[-5:].reshape(5, 1, 1, 1)
 
     def takes(boxes, out):
-        given = Arguments(boxes, None, 1.0, "NCHW", 1)
-        return _cpu.plan_with_maps(ROI_ALIGN, (0, True), x, 1, given).takes(out)
+        arguments = Arguments(boxes, None, 1.0, "NCHW", 1)
+        return _cpu.plan_with_maps(ROI_ALIGN, sampled(0, True), x, 1, arguments).takes(out)
 
     assert not takes(boxes, out)
     assert takes(boxes[:-1], out[:-1].copy())

@@ -6,8 +6,8 @@ from conftest import from_layout, to_layout
 
 import roicy
 from roicy import _cpu
-from roicy._arguments import Arguments
-from roicy._table import ROI_ALIGN_MAX
+from roicy._kernels.plan import Arguments
+from roicy._table import ROI_ALIGN_MAX, single_samples
 
 
 def test_windows_larger_than_the_tile(dtype, layout, rng):
@@ -75,8 +75,8 @@ def test_tables_are_bounded(rng):
     x = np.broadcast_to(np.float32(0), (1, 1, 900, 900))
 
     def boxes_at_once(boxes, bins):
-        given = Arguments(boxes, None, 1.0, "NCHW", 1)
-        plan = _cpu.plan_with_maps(ROI_ALIGN_MAX, (1024, True), x, bins, given)
+        arguments = Arguments(boxes, None, 1.0, "NCHW", 1)
+        plan = _cpu.plan_with_maps(ROI_ALIGN_MAX, single_samples(1024, True), x, bins, arguments)
         assert plan.next()
         return plan.tables().stop
 

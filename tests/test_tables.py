@@ -4,27 +4,23 @@ import numpy as np
 import pytest
 import reference
 from conftest import DTYPES, pairs, random_boxes
-from roicy._kernels.plan import RULES as KINDS
-from roicy._kernels.plan import Plan
 
-from roicy._arguments import Arguments
-from roicy._table import MAX_PIXEL, MAX_SAMPLE, WEIGHTED_SUM, Operator
+from roicy import _table
+from roicy._kernels.plan import Arguments, Plan, Rule
+from roicy._table import INTEGRATED, QUANTISED, UNIFORM, WEIGHTED_SUM, Operator
 
 TILE_PIXELS = (4 << 20) // 64  # TILE_BYTES of pyx/tuning.pxd, over a lane vector
 SLOPE_TILE_PIXELS = TILE_PIXELS // 4  # eight channel blocks share SLOPE_TILES_BYTES
-REDUCTIONS = {"max_pixel": MAX_PIXEL, "max_pixel_grad": MAX_PIXEL, "max_sample": MAX_SAMPLE}
+REDUCTIONS = {
+    "max_pixel": _table.MAX_PIXEL,
+    "max_pixel_grad": _table.MAX_PIXEL,
+    "max_sample": _table.MAX_SAMPLE,
+}
 
 
-def rule_of(kind, sampling_ratio=0, aligned=False, at_least_one=False, inclusive=False):
-    """Return a rule as the table of operators makes it."""
-    return (KINDS[kind], sampling_ratio, aligned, at_least_one, inclusive, False)
-
-
-INTEGRATED, UNIFORM = rule_of("integrated"), rule_of("uniform")
-QUANTISED = rule_of("quantised", inclusive=True)
 RULES = {
-    "roi_align": (rule_of("sampled", 2, at_least_one=True), {"sampling_ratio": 2}),
-    "ps_roi_align": (rule_of("sampled", -1, aligned=True), {}),
+    "roi_align": (Rule("sampled", 2, at_least_one=True), {"sampling_ratio": 2}),
+    "ps_roi_align": (Rule("sampled", -1, aligned=True), {}),
     "prroi_pool": (INTEGRATED, {}),
     "ps_prroi_pool": (INTEGRATED, {}),
     "ps_roi_pool": (UNIFORM, {}),
@@ -48,15 +44,15 @@ def make(
     does not look at pixels.
     """
     shape = (images, channels, *extents) if layout == "NCHW" else (images, *extents, channels)
-    row = Operator("any", lambda: rule, REDUCTIONS.get(purpose, WEIGHTED_SUM))
+    operator = Operator("any", REDUCTIONS.get(purpose, WEIGHTED_SUM))
     arguments = Arguments(boxes.astype(dtype), None, scale, layout, threads)
     maps = np.broadcast_to(dtype(0), shape)
     if layout == "NHWC":  # the channels lie together
         maps = np.lib.stride_tricks.as_strided(maps, shape, (0, 0, 0, maps.itemsize))
     if purpose not in ("grad_input", "max_pixel_grad"):
-        return Plan(purpose, row, rule, maps, bins, arguments)
+        return Plan(purpose, operator, rule, maps, bins, arguments)
     shapes = {"input_shape": (images, channels, *extents), "dtype": maps.dtype}
-    plan = Plan(purpose, row, rule, shapes, bins, arguments)
+    plan = Plan(purpose, operator, rule, shapes, bins, arguments)
     plan.bind([maps])
     return plan
 
@@ -221,8 +217,8 @@ def plan_of_levels(rng, name, dtype):
     pyramid = (50, 1, None)
     arguments = Arguments(boxes.astype(dtype), None, [1.0, 0.5, 0.25], "NCHW", 1, None, pyramid)
     maps = tuple(np.broadcast_to(dtype(0), (3, 2, 80 >> i, 100 >> i)) for i in range(3))
-    row = Operator("any", lambda: rule, WEIGHTED_SUM)
-    return boxes, Plan("grad_boxes", row, rule, maps, (3, 4), arguments)
+    operator = Operator("any", WEIGHTED_SUM)
+    return boxes, Plan("grad_boxes", operator, rule, maps, (3, 4), arguments)
 
 
 @pytest.mark.parametrize("name", RULES)
@@ -248,7 +244,7 @@ def test_rows_of_levels(name, dtype, rng):
 
 def test_threads_make_the_same_tables(dtype, rng):
     boxes = np.concatenate([np.zeros((3000, 1)), rng.uniform(-5, 60, (3000, 4))], axis=1)
-    single_samples = rule_of("single_samples", 3, aligned=True)
+    single_samples = Rule("single_samples", 3, aligned=True)
     for rule in (*(rule for rule, _ in RULES.values()), single_samples):
         purpose = "max_sample" if rule == single_samples else "forward"
         alone, together = (
@@ -290,7 +286,7 @@ def test_dense_samples_are_summed_by_pixel(box, ratio, rng):
     samples.
     """
     extent, bins = 20, 2
-    rule = rule_of("sampled", ratio, aligned=True)
+    rule = Rule("sampled", ratio, aligned=True)
     boxes = np.array([[0, box[0], 0, box[1], 1]])
     found = tables_of(boxes, rule, (1, bins), (1, extent), np.float64, "grad_boxes", scale=1.0)
     low, high = box[0] - 0.5, box[1] - 0.5
@@ -326,7 +322,7 @@ def test_dense_samples_are_summed_by_pixel(box, ratio, rng):
 
 
 SUMMED = {**{name: rule for name, (rule, _) in RULES.items()}}
-SUMMED["fixed samples"] = rule_of("sampled", 3, aligned=True)
+SUMMED["fixed samples"] = Rule("sampled", 3, aligned=True)
 
 
 @pairs(

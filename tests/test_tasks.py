@@ -3,19 +3,16 @@
 import numpy as np
 import pytest
 from conftest import pairs, random_boxes
-from roicy._kernels.plan import RULES, Plan
 
-from roicy._arguments import Arguments
-from roicy._table import MAX_PIXEL, WEIGHTED_SUM, Operator
+from roicy._kernels.plan import Arguments, Plan
+from roicy._table import INTEGRATED, MAX_PIXEL, QUANTISED, WEIGHTED_SUM, Operator, sampled
 
 # These are enum Load and enum Strategy of pyx/plan/structs.pxd.
 PACK_WINDOW, PACK_ROWS, COPY_ONCE, COPY_PER_BOX = range(4)
 PLANES, PIXELS, BY_BINS, ROW_LANES, SCALARS = range(5)
 BINS = (7, 7)
 TAPS = 6, 7  # of enum How: TAPS_Y and TAPS_X
-SAMPLED = (RULES["sampled"], 2, False, True, False, False)
-INTEGRATED = (RULES["integrated"], 0, False, False, False, False)
-QUANTISED = (RULES["quantised"], 0, False, False, True, False)
+SAMPLED = sampled(2, False)
 LANES = 16  # float32 in a lane vector
 # Each load is images, boxes and channels.
 LOADS = [
@@ -80,9 +77,8 @@ def planned(purpose, boxes, channels, threads=1, max_boxes=2**31 - 1, steps=1, *
     position_sensitive = options.get("position_sensitive", False)
     rule = QUANTISED if purpose == "max_pixel_grad" else options.get("rule", SAMPLED)
     levels = options.get("levels")
-    row = Operator(
+    operator = Operator(
         "any",
-        lambda: rule,
         MAX_PIXEL if purpose == "max_pixel_grad" else WEIGHTED_SUM,
         position_sensitive=position_sensitive,
     )
@@ -98,10 +94,10 @@ def planned(purpose, boxes, channels, threads=1, max_boxes=2**31 - 1, steps=1, *
     if purpose in ("grad_input", "max_pixel_grad"):
         shapes = {f"map {i}": map.shape for i, map in enumerate(maps)}
         shapes["dtype"] = maps[0].dtype
-        plan = Plan(purpose, row, rule, shapes, BINS, arguments)
+        plan = Plan(purpose, operator, rule, shapes, BINS, arguments)
         plan.bind(given)
     else:
-        plan = Plan(purpose, row, rule, given if levels else given[0], BINS, arguments)
+        plan = Plan(purpose, operator, rule, given if levels else given[0], BINS, arguments)
     for _ in range(steps):
         assert plan.next(max_boxes)
     return plan
@@ -323,7 +319,7 @@ def test_bins_of_a_pixel_are_copied_while_there_is_room(extents, most, channels_
 @pytest.mark.parametrize(("ratio", "load"), [(1, PACK_WINDOW), (0, PACK_ROWS), (-1, PACK_ROWS)])
 def test_adaptive_grids_are_not_thin(ratio, load):
     """They have a sample a pixel, and the rows of all bins together are more than the map."""
-    rule = (RULES["sampled"], ratio, False, True, False, False)
+    rule = sampled(ratio, False)
     plan = planned("forward", all_of((150, 160)), 128, rule=rule, extents=(150, 160))
     assert (tasks_of(plan)["load"] == load).all()
     assert np.isin(plan.tables().how, TAPS).all() == (ratio == 1)

@@ -1,3 +1,4 @@
+# cython: auto_pickle=False
 """Plan: from the arguments of a call to what kernels carry out; the only door to this room.
 
 A plan normalises its arguments.  It takes plain ones as they are; all others go through
@@ -5,6 +6,7 @@ roicy/_arguments.py and _boxes.py, which convert them or say what is wrong.  The
 `next` makes the tables and tasks of one step.  Tables are bounded, so a call with many boxes takes
 several steps.
 """
+cimport cython
 from cpython.buffer cimport (PyBUF_STRIDES, PyBuffer_IsContiguous, PyBuffer_Release,
                              PyObject_GetBuffer)
 from libc.math cimport INFINITY, fabs
@@ -20,7 +22,7 @@ from plan.choose cimport choose_strategy, set_how, store_for, strategy_of, worth
 from plan.copies cimport copied, copied_tables
 from plan.layout cimport lay_out, most_copied, set_sizes, whole_pages
 from plan.order cimport sort_boxes
-from plan.rules cimport RULE_COUNT, LevelRule, Making, level_of, rule_names
+from plan.rules cimport RULE_COUNT, LevelRule, Making, RuleNumbers, level_of, rule_names
 from plan.structs cimport (FORWARD, GRAD_BOXES, GRAD_INPUT, MAX_PIXEL, MAX_PIXEL_GRAD, MAX_SAMPLE,
                            MAX_SAMPLE_GRAD, SPARSE_TAPS, Call, Map, writes_maps)
 from plan.tables cimport (find_thin_boxes, free_tables, make_tables, transpose_tables,
@@ -41,7 +43,7 @@ cdef dict PURPOSES = {"forward": FORWARD, "grad_input": GRAD_INPUT, "grad_boxes"
                       "max_pixel": MAX_PIXEL, "max_pixel_grad": MAX_PIXEL_GRAD,
                       "max_sample": MAX_SAMPLE, "max_sample_grad": MAX_SAMPLE_GRAD}
 # Kinds of rules by their names in roicy/_table.py; the GPU compiles the same rules.h.
-RULES = {rule_names[i].decode(): i for i in range(RULE_COUNT)}
+cdef dict RULES = {rule_names[i].decode(): i for i in range(RULE_COUNT)}
 
 cdef type ndarray = np.ndarray
 cdef double TWO_TURNS = _arguments.TWO_TURNS
@@ -98,14 +100,14 @@ cdef bint hold_maps(Plan plan, maps, int kind) except? False:
 
 cdef int take_maps(Plan plan, maps, bint pyramid) except -1:
     """Take the arrays of all levels; those that are not plain are checked, and converted."""
-    given = maps if pyramid else (maps,)
-    if type(given) is not tuple and type(given) is not list or not given:
-        given = tuple(_levels.maps(maps, plan.arguments, _arguments.maps).values())
-    plan.maps = tuple(given)
-    make_room(plan, len(given))
-    if not hold_maps(plan, given, 0):
+    levels = maps if pyramid else (maps,)
+    if type(levels) is not tuple and type(levels) is not list or not levels:
+        levels = tuple(_levels.maps(maps, plan.layout, pyramid, _arguments.maps).values())
+    plan.maps = tuple(levels)
+    make_room(plan, len(levels))
+    if not hold_maps(plan, levels, 0):
         release_maps(plan)
-        named = _levels.maps(maps, plan.arguments, _arguments.maps)
+        named = _levels.maps(maps, plan.layout, pyramid, _arguments.maps)
         _levels.check_levels(_levels.shapes_of(named, plan.layout))
         plan.maps = tuple(named.values())
         hold_maps(plan, [_arguments.bits(array) for array in plan.maps],
@@ -153,7 +155,8 @@ cdef int take_scales(Plan plan, scales, tuple pyramid) except -1:
         scale = plan.calls[i].scale.y = plan.calls[i].scale.x = plain_scale(scales[i])
         plain = plain and scale > 0 and (i == 0 or scale <= plan.calls[i - 1].scale.y)
     if not plain:
-        for i, pair in enumerate(_levels.scales(plan.arguments, plan.named_shapes())):
+        scales = plan.arguments.spatial_scale
+        for i, pair in enumerate(_levels.scales(scales, pyramid, plan.named_shapes())):
             plan.calls[i].scale.y, plan.calls[i].scale.x = pair
     if pyramid is not None:
         plan.level_rule = _levels.rule(
@@ -198,10 +201,10 @@ cdef int take_boxes(Plan plan, boxes, counts) except -1:
     if plain:
         return 0
     plan.boxes.count = 0
-    boxes, counts = _boxes.gather_boxes(boxes, counts, images, _boxes.box_rows, plan.row.box)
-    plan.given_boxes, plan.given = boxes, (boxes, *plan.given[1:])
+    boxes, counts = _boxes.gather_boxes(boxes, counts, images, _boxes.box_rows, plan.operator.box)
+    plan.given_boxes = boxes
     numbers, of_image = _boxes.converted(
-        boxes, counts, images, plan.dtype, scale_of(plan, 0), plan.row.box)
+        boxes, counts, images, plan.dtype, scale_of(plan, 0), plan.operator.box)
     if not take_rows(plan, np.column_stack((of_image, numbers)), -1, 0):
         raise AssertionError("boxes are not plain after they were converted")
     return 0
@@ -247,10 +250,10 @@ cdef int warn_of_boxes(Plan plan) except -1:
 
 # --- Levels
 
-cdef inline LevelRule level_rule(tuple given) except *:
+cdef inline LevelRule level_rule(tuple numbers) except *:
     """What roicy._levels.rule returned, as C takes it."""
     cdef LevelRule rule
-    (rule.last, rule.finest, rule.canonical_level, rule.canonical_scale, rule.close) = given
+    (rule.last, rule.finest, rule.canonical_level, rule.canonical_scale, rule.close) = numbers
     return rule
 
 
@@ -303,9 +306,7 @@ cdef bint has_boxes_left(const Call *call) noexcept:
 cdef Making making_of(Plan plan, Call *call) except *:
     """What the tables of a level are made from."""
     cdef Making making
-    (making.rule.kind, making.rule.sampling_ratio, making.rule.aligned, making.rule.at_least_one,
-     making.rule.inclusive, making.rule.clockwise) = plan.rule
-    making.call, making.boxes = call, &plan.boxes
+    making.rule, making.call, making.boxes = plan.rule.c, call, &plan.boxes
     return making
 
 
@@ -347,21 +348,64 @@ cdef int make_tasks(Plan plan) except -1:
     return 0
 
 
+@cython.final
+@cython.freelist(8)
+cdef class Arguments:
+    """Hold the arguments that all passes of all operators share, as the caller gave them.
+
+    pyramid: canonical_scale, canonical_level and image_size; None of a single map.
+    """
+
+    def __cinit__(self, boxes, boxes_num, spatial_scale, layout, num_threads, out=None,
+                  tuple pyramid=None):
+        self.boxes, self.boxes_num, self.spatial_scale = boxes, boxes_num, spatial_scale
+        self.layout, self.num_threads, self.out, self.pyramid = layout, num_threads, out, pyramid
+
+
+@cython.final
+@cython.freelist(8)
+cdef class Rule:
+    """Hold a struct rule of rules.h: where the bins of a box lie, and which pixels they weigh.
+
+    kind: a name of RULES.
+    """
+
+    def __cinit__(self, kind, int sampling_ratio=0, bint aligned=False,
+                  bint at_least_one=False, bint inclusive=False, bint clockwise=False):
+        self.c = RuleNumbers(
+            RULES[kind], sampling_ratio, aligned, at_least_one, inclusive, clockwise)
+
+    @property
+    def sampling_ratio(self):
+        return self.c.sampling_ratio
+
+    def numbers(self):
+        """Return all numbers in the order of the struct, for the GPU."""
+        cdef const int *c = <int*>&self.c
+        return tuple([c[i] for i in range(<Py_ssize_t>(sizeof(RuleNumbers) // sizeof(int)))])
+
+    def __eq__(self, other):
+        return type(other) is Rule and self.numbers() == other.numbers()
+
+    def __hash__(self):
+        return hash(self.numbers())
+
+
 cdef class Plan:
     """What one call computes: its levels, their boxes, and step by step their tables and tasks."""
 
-    def __cinit__(self, str purpose, row, tuple rule, maps, output_size, given):
+    def __cinit__(self, str purpose, operator, Rule rule, maps, output_size, Arguments arguments):
         """
-        purpose: one of PURPOSES; row: of roicy/_table.py; rule: as the row makes it.
+        purpose: one of PURPOSES; operator: of roicy/_table.py.
 
         maps: arrays, or for gradients of the input a dictionary of (N, C, H, W) and at last, under
-        "dtype", the type of the gradient; given: what roicy._arguments.Arguments is made of.
+        "dtype", the type of the gradient.
         """
-        self.purpose, self.given = PURPOSES[purpose], tuple(given)
-        boxes, counts, scale, layout, threads, self.out, pyramid = given
-        self.max_threads = _threads.resolve(threads)
-        self.row, self.position_sensitive = row, row.position_sensitive
-        self.boxes.width = len(row.box)
+        layout, pyramid = arguments.layout, arguments.pyramid
+        self.purpose, self.arguments = PURPOSES[purpose], arguments
+        self.max_threads = _threads.resolve(arguments.num_threads)
+        self.operator, self.position_sensitive = operator, operator.position_sensitive
+        self.boxes.width = len(operator.box)
         self.rule = rule
         if type(layout) is not str or (layout != "NCHW" and layout != "NHWC"):
             _arguments.Layout(layout)
@@ -371,9 +415,9 @@ cdef class Plan:
         else:
             take_maps(self, maps, pyramid is not None)
         take_bins(self, output_size)
-        take_scales(self, scale, pyramid)
+        take_scales(self, arguments.spatial_scale, pyramid)
         take_channels(self)
-        take_boxes(self, boxes, counts)
+        take_boxes(self, arguments.boxes, arguments.boxes_num)
         warn_of_boxes(self)
         distribute(self)
 
@@ -390,10 +434,6 @@ cdef class Plan:
         free(self.starts)
 
     # What the front end wants to know
-
-    @property
-    def arguments(self):
-        return _arguments.Arguments(*self.given)
 
     @property
     def count(self):
@@ -560,7 +600,7 @@ def levels_of(boxes, tuple rule):
 
     rule: as roicy._levels.rule returns it.
     """
-    cdef LevelRule given = level_rule(rule)
+    cdef LevelRule levels = level_rule(rule)
     cdef int itemsize = boxes.itemsize
     cdef Py_buffer numbers, places
     cdef Py_ssize_t k
@@ -569,7 +609,7 @@ def levels_of(boxes, tuple rule):
     PyObject_GetBuffer(found, &places, PyBUF_STRIDES)
     for k in range(numbers.shape[0]):
         (<Py_ssize_t*>places.buf)[k] = level_of(
-            itemsize, &given, <const double*>numbers.buf + 4 * k, 4)
+            itemsize, &levels, <const double*>numbers.buf + 4 * k, 4)
     PyBuffer_Release(&places)
     PyBuffer_Release(&numbers)
     return found

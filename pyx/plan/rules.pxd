@@ -19,7 +19,7 @@ cdef extern from "plan/rules_of_cpu.h" nogil:
 
     const char *const *rule_names  # [RULE_COUNT]
 
-    cdef struct Rule "rule":
+    cdef struct RuleNumbers "rule":
         int kind
         int sampling_ratio
         int aligned
@@ -41,11 +41,11 @@ cdef extern from "plan/rules_of_cpu.h" nogil:
         void *slope_low
         void *slope_high
 
-    void make_axis(int bytes, BoxAxis *axis, const Rule *rule, double scale, int bins, int extent,
-                   double low, double high) noexcept
+    void make_axis(int bytes, BoxAxis *axis, const RuleNumbers *rule, double scale, int bins,
+                   int extent, double low, double high) noexcept
     long long sample_count(int bytes, const BoxAxis *axis, int p) noexcept
-    void axis_taps(int bytes, const Rule *rule, const BoxAxis *axis, int start, int32_t *spans,
-                   uint8_t *outside, TapsOut *out) noexcept
+    void axis_taps(int bytes, const RuleNumbers *rule, const BoxAxis *axis, int start,
+                   int32_t *spans, uint8_t *outside, TapsOut *out) noexcept
 
     cdef struct LevelRule "level_rule":
         int last
@@ -76,13 +76,13 @@ cdef extern from "plan/rules_of_cpu.h" nogil:
         int want_slopes
 
     void make_rotated(
-        int bytes, RotatedBox *box, const Rule *rule, const double *numbers) noexcept
+        int bytes, RotatedBox *box, const RuleNumbers *rule, const double *numbers) noexcept
     void rotated_bin(int bytes, const RotatedBox *box, int p, int q, TapSlots *slots,
                      SparseOut *out) noexcept
     double max_rotated_taps(int bytes, const RotatedBox *box) noexcept
 
 
 cdef struct Making:                # what the tables of a level are made from
-    Rule rule
+    RuleNumbers rule
     Call *call
     const Boxes *boxes

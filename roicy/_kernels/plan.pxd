@@ -1,7 +1,17 @@
 """What pyx/plan/plan.pyx offers to kernels; here, where Cython looks for it."""
 from libc.stdint cimport int32_t
 
+from plan.rules cimport RuleNumbers
 from plan.structs cimport Boxes, Call, Tasks
+
+
+cdef class Arguments:
+    cdef readonly object boxes, boxes_num, spatial_scale, layout, num_threads, out
+    cdef readonly tuple pyramid
+
+
+cdef class Rule:
+    cdef RuleNumbers c
 
 
 cdef class Plan:
@@ -12,12 +22,11 @@ cdef class Plan:
     cdef Py_ssize_t scratch_bytes  # of each
     # arguments
     cdef int purpose
-    cdef readonly object row       # of roicy/_table.py
+    cdef readonly object operator  # of roicy/_table.py
     cdef readonly bint position_sensitive
-    cdef tuple rule
-    cdef tuple given               # roicy._arguments.Arguments; boxes as arrays if not plain
-    cdef object given_boxes        # the first of them
-    cdef readonly object out
+    cdef Rule rule
+    cdef readonly Arguments arguments
+    cdef readonly object given_boxes   # as they came, or as arrays if they were not plain
     cdef readonly tuple maps
     cdef dict shapes
     cdef bint last                 # channels are

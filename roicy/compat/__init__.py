@@ -16,7 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from .. import _arguments, _boxes, _call, _table
+from .. import _arguments, _boxes, _call
+from .._kernels.plan import Arguments
+from .._table import PS_ROI_POOL, ROUNDED
 
 
 def shape_of(maps: Any) -> tuple[int, ...]:
@@ -41,8 +43,8 @@ def bins_of(**extents: Any) -> tuple[int, int]:
 
 def r_fcn_pool(maps: Any, boxes: Any, counts: Any, bins: Any, scale: Any) -> np.ndarray:
     """Return the pooled boxes of R-FCN, whose corners are rounded before they are scaled."""
-    given = _arguments.Arguments(boxes, counts, float32_scale(scale), "NCHW", None)
-    pooled: np.ndarray = _call.forward(_table.R_FCN_POOL, (), maps, bins, given)
+    arguments = Arguments(boxes, counts, float32_scale(scale), "NCHW", None)
+    pooled: np.ndarray = _call.forward(PS_ROI_POOL, ROUNDED, maps, bins, arguments)
     return pooled
 
 

@@ -17,14 +17,11 @@ from typing import Any
 import numpy as np
 
 from .. import _arguments, _boxes, _call, _table, operators
-from .._arguments import Arguments
+from .._kernels.plan import Arguments
 from . import float32_scale, images_of, in_radians
 from ._docs import documented
 
 __all__ = ["ROIAlign", "ROIAlign_backward", "ROIPooling", "RROIAlign", "contrib"]
-
-# ps_roi_align is always aligned.  This operator has its channels, and the bins of roi_align.
-_POSITION_SENSITIVE = _table.ROI_ALIGN._replace(position_sensitive=True)
 
 
 @documented(
@@ -78,11 +75,12 @@ def ROIAlign(
     array([[2.5, 3.5],
            [6.5, 7.5]], dtype=float32)
     """
-    scale, row = float32_scale(spatial_scale), _row(position_sensitive)
+    scale, operator = float32_scale(spatial_scale), _operator(position_sensitive)
+    rule = _table.sampled(sample_ratio, aligned)
 
     def align(rows: np.ndarray) -> np.ndarray:
-        given = Arguments(rows, None, scale, "NCHW", None)
-        return _call.forward(row, (sample_ratio, aligned), data, pooled_size, given)
+        arguments = Arguments(rows, None, scale, "NCHW", None)
+        return _call.forward(operator, rule, data, pooled_size, arguments)
 
     return _pooled(align, rois)
 
@@ -111,22 +109,20 @@ def ROIAlign_backward(
            [[0. , 0. , 0. ],
             [0. , 0.5, 0.5]]], dtype=float32)
     """
-    row = _row(position_sensitive)
+    operator, rule = _operator(position_sensitive), _table.sampled(sample_ratio, aligned)
     rows, lost = _of_images(rois)
     if lost is not None and np.ndim(grad_output) == 4 and len(grad_output) == len(lost):
         grads = np.asarray(grad_output)
         grad_output = np.where(lost[:, None, None, None], 0, grads) if len(rows) else grads[:0]
-    given = Arguments(rows, None, float32_scale(spatial_scale), "NCHW", None)
-    gradient: np.ndarray = _call.backward(
-        row, (sample_ratio, aligned), grad_output, data_shape, given
-    )
+    arguments = Arguments(rows, None, float32_scale(spatial_scale), "NCHW", None)
+    gradient: np.ndarray = _call.backward(operator, rule, grad_output, data_shape, arguments)
     return gradient
 
 
-def _row(position_sensitive: Any) -> _table.Operator:
+def _operator(position_sensitive: Any) -> _table.Operator:
     """Return the operator that ROIAlign is."""
     flag = _arguments.flag("position_sensitive", position_sensitive)
-    return _POSITION_SENSITIVE if flag else _table.ROI_ALIGN
+    return _table.PS_ROI_ALIGN if flag else _table.ROI_ALIGN
 
 
 @documented(

@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 
 from .. import _arguments, _boxes, normalised, operators
+from .._kernels.plan import Arguments
+from .._table import one_sample
 from . import bins_of, float32_scale, images_of, r_fcn_pool, with_images
 from ._docs import documented
 
@@ -140,8 +142,8 @@ def roi_pooling(
     input = _arguments.taken("input", input)
     images, corners = _normalised(input, coords)
     # the last sample lies on the corner of the box, as in ONNX Runtime
-    given = (corners, images, "NCHW", None, None)
-    pooled: np.ndarray = normalised.resized(("bilinear", True), input, size, 0, given)
+    rule, arguments = one_sample("bilinear", True), Arguments(corners, None, None, "NCHW", None)
+    pooled: np.ndarray = normalised.resized(rule, input, size, 0, images, arguments)
     return pooled
 
 

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from .._table import QUANTISED
+
 FOLDER = Path(__file__).parent / "kernels"
 # These files become one source, since CuPy's cache on disk ignores changes of included files.
 SOURCES = (
@@ -59,9 +61,6 @@ _SHAPE = _structure(
     *_of(np.int32, "boxes", "images", "channels", "ph", "pw"),
     *_of(np.int32, "position_sensitive", "channels_last"),
 )
-_RULE = _structure(
-    *_of(np.int32, "kind", "sampling_ratio", "aligned", "at_least_one", "inclusive", "clockwise")
-)
 _LEVEL_RULE = _structure(
     *_of(np.int32, "last", "finest", "canonical_level"),
     *_of(np.float64, "canonical_scale", "close"),
@@ -82,7 +81,7 @@ STRUCTURES = {
         ("shape", _SHAPE),
         *_of(np.int32, "columns", "numbers", "lanes"),
         ("room", _structure(*_of(np.int32, "y", "x"), ("box", np.int64))),
-        ("rule", _RULE),
+        ("rule", np.int32, len(QUANTISED.numbers())),
         ("level_rule", _LEVEL_RULE),
         ("at", _LEVEL, MOST_LEVELS),
     ),

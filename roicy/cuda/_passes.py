@@ -13,7 +13,7 @@ import numpy as np
 
 from .._table import MAX_PIXEL
 from ._launch import LANES, NULL, PART_BYTES, launch
-from ._plan import Call, Plan, maps_of, steps, strides
+from ._plan import DeviceCall, Plan, maps_of, steps, strides
 
 TAPS = "images", "levels", "counts", "taps", "rotated"  # tables
 
@@ -25,11 +25,11 @@ def _is_near(array: Any) -> bool:
     return bool(reach < 2**31)
 
 
-def pool(call: Call, out: Any, argmax: Any) -> None:
+def pool(call: DeviceCall, out: Any, argmax: Any) -> None:
     """Write weighted sums, or the largest pixels and their numbers if argmax is not None."""
     plan, arrays = call.plan, call.seen(call.maps)
-    largest = plan.row.reduction is MAX_PIXEL
-    of_planes = plan.layout.axes is None and not plan.row.position_sensitive and argmax is None
+    largest = plan.operator.reduction is MAX_PIXEL
+    of_planes = plan.layout.axes is None and not plan.operator.position_sensitive and argmax is None
     threads = plan.channels * math.prod(plan.bins)  # of a box
     if plan.rotated:
         name = "forward_rotated"
@@ -49,16 +49,16 @@ def pool(call: Call, out: Any, argmax: Any) -> None:
             numbers = (NULL, strides(out))
             if argmax is not None:
                 numbers = step.of(argmax), strides(argmax)
-        given = maps, step.of(out), strides(out), *numbers, step.tables
-        launch(name, step.boxes * threads, plan.dtype, *given)
+        arguments = maps, step.of(out), strides(out), *numbers, step.tables
+        launch(name, step.boxes * threads, plan.dtype, *arguments)
 
 
-def largest_samples(call: Call, out: Any, products: bool) -> None:
+def largest_samples(call: DeviceCall, out: Any, products: bool) -> None:
     """Write the largest samples."""
     maps, threads = maps_of(call.seen(call.maps)), math.prod(call.output_shape)
     for step in steps(call):
-        given = maps, out, strides(out), step.tables, np.int32(products)
-        launch("largest_sample", threads, call.dtype, *given)
+        arguments = maps, out, strides(out), step.tables, np.int32(products)
+        launch("largest_sample", threads, call.dtype, *arguments)
 
 
 def _warps_of_parts(plan: Plan) -> int:
@@ -67,13 +67,13 @@ def _warps_of_parts(plan: Plan) -> int:
     return n * c * -(-h * w * plan.dtype.itemsize // PART_BYTES)
 
 
-def backward(call: Call, grad: Any, outs: list[Any]) -> None:
+def backward(call: DeviceCall, grad: Any, outs: list[Any]) -> None:
     """Write the gradients of maps of weighted sums."""
     plan = call.plan
     if plan.rotated:
         name = "backward_rotated"
         threads = plan.images * -(-plan.channels // 8) * sum(h * w for h, w in plan.sizes)
-    elif plan.row.position_sensitive:
+    elif plan.operator.position_sensitive:
         name, threads = "backward_bins", LANES * _warps_of_parts(plan)
     else:
         tall = 32 // plan.dtype.itemsize  # tiles of 8 x 8 or 4 x 8 pixels
@@ -85,20 +85,19 @@ def backward(call: Call, grad: Any, outs: list[Any]) -> None:
         launch(name, threads, plan.dtype, step.of(grad), strides(grad), maps, step.tables)
 
 
-def backward_largest_pixels(call: Call, grad: Any, argmax: Any, out: Any) -> None:
+def backward_largest_pixels(call: DeviceCall, grad: Any, argmax: Any, out: Any) -> None:
     """Write the gradient of the map of maxima of pixels."""
     maps, threads = maps_of([out]), LANES * _warps_of_parts(call.plan)
     for step in steps(call):
-        given = grad, strides(grad), argmax, strides(argmax), maps, step.tables
-        launch("largest_pixel_backward", threads, call.dtype, *given)
+        arguments = grad, strides(grad), argmax, strides(argmax), maps, step.tables
+        launch("largest_pixel_backward", threads, call.dtype, *arguments)
 
 
-def backward_boxes(call: Call, grad: Any, out: Any) -> None:
+def backward_boxes(call: DeviceCall, grad: Any, out: Any) -> None:
     """Write the gradients of the rows of boxes."""
     plan, maps = call.plan, maps_of(call.seen(call.maps))
     name = "backward_rotated_boxes" if plan.rotated else "backward_boxes"
     for step in steps(call, *TAPS, "slope_low", "slope_high", "partial_sums"):
         threads = step.boxes * plan.groups * math.prod(plan.bins)
         launch(name, threads, plan.dtype, step.of(grad), strides(grad), maps, step.tables)
-        given = step.tables, step.of(out)
-        launch("add_partial_sums", step.boxes * LANES, plan.dtype, *given)
+        launch("add_partial_sums", step.boxes * LANES, plan.dtype, step.tables, step.of(out))

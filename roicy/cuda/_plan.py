@@ -16,9 +16,9 @@ import numpy as np
 
 from .. import _arguments
 from .._arguments import Layout
-from .._kernels.plan import RULES
+from .._kernels.plan import Rule
 from .._levels import Scale, Shape
-from .._table import CORNERS, MAX_SAMPLE, Operator, Rule
+from .._table import CORNERS, QUANTISED, Operator
 from ._arrays import Boxes
 from ._launch import CHANNELS_OF_THREAD, LANES, ROTATED_BYTES, STRUCTURES, TABLES, cupy, launch
 
@@ -30,18 +30,18 @@ class Plan:
     """What calls of equal shapes and parameters have in common."""
 
     def __init__(
-        self, row: Operator, rule: Rule, layout: str, dtype: np.dtype, bins: tuple[int, int],
+        self, operator: Operator, rule: Rule, layout: str, dtype: np.dtype, bins: tuple[int, int],
         levels: tuple[tuple[Shape, Scale], ...], level_rule: tuple[int | float, ...],
         boxes: tuple[int, int],
     ):  # fmt: skip
         """level_rule: of ``_levels.rule``, empty for a single map; boxes: the shape of rows."""
-        self.row, self.rule, self.bins, self.dtype = row, rule, bins, dtype
+        self.operator, self.rule, self.bins, self.dtype = operator, rule, bins, dtype
         self.layout, self.levels, self.level_rule = Layout(layout), levels, level_rule
         self.count, self.columns = boxes
-        self.rotated = row.box != CORNERS
+        self.rotated = operator.box != CORNERS
         self.map_size = levels[0][0]
         self.images, c, *_ = self.map_size
-        self.channels = _arguments.channels(c, bins, row.position_sensitive)
+        self.channels = _arguments.channels(c, bins, operator.position_sensitive)
         self.lanes = min(LANES, 1 << (max(bins) - 1).bit_length())
         self.groups = -(-self.channels // CHANNELS_OF_THREAD)
         self.output_shape = self.layout.shape(self.count, self.channels, *bins)
@@ -58,13 +58,12 @@ class Plan:
         axis together need little more than that, but then kernels would have to look up where the
         slots of a bin begin, which takes more time than slots that nobody touches.
         """
-        kind, sampling_ratio, *_ = self.rule
         if self.rotated:
             return 0, 0, 0
-        if kind == RULES["quantised"]:
+        if self.rule == QUANTISED:
             return 1, 1, sum(self.bins)
-        ratio = sampling_ratio if sampling_ratio > 0 else 2**30
-        y, x = (min(max(sides), 2 * ratio) for sides in zip(*self.sizes, strict=True))
+        most = 2 * self.rule.sampling_ratio if self.rule.sampling_ratio > 0 else 2**31
+        y, x = (min(max(sides), most) for sides in zip(*self.sizes, strict=True))
         return y, x, self.bins[0] * y + self.bins[1] * x
 
     def bytes_of_tables(self) -> dict[str, int]:
@@ -80,21 +79,19 @@ class Plan:
                 "slope_high": size * slots,
                 "windows": 16,
             }
-        sums = 8 * len(self.row.box) * math.prod(self.bins) * self.groups
+        sums = 8 * len(self.operator.box) * math.prod(self.bins) * self.groups
         return {"images": 4, "levels": 4 * (len(self.levels) > 1), **taps, "partial_sums": sums}
 
     def tables(self) -> np.ndarray:
         """Return the structure of the tables, without what depends on the step."""
         made = np.zeros((), STRUCTURES["Tables"])
         made["shape"] = (
-            0, self.images, self.channels, *self.bins, self.row.position_sensitive,
+            0, self.images, self.channels, *self.bins, self.operator.position_sensitive,
             self.layout.axes is not None,
         )  # fmt: skip
-        made["columns"], made["numbers"] = self.columns, len(self.row.box)
+        made["columns"], made["numbers"] = self.columns, len(self.operator.box)
         made["lanes"] = self.lanes
-        made["room"], made["rule"] = self.room(), self.rule
-        if self.row.reduction is MAX_SAMPLE:
-            made["rule"]["kind"] = RULES["sampled"]
+        made["room"], made["rule"] = self.room(), self.rule.numbers()
         if self.level_rule:
             made["level_rule"] = self.level_rule
         real = self.dtype.type
@@ -106,7 +103,7 @@ class Plan:
 plan_of = functools.lru_cache(MOST_PLANS)(Plan)
 
 
-class Call:
+class DeviceCall:
     """A call with checked arguments: a plan, and the arrays of the call."""
 
     def __init__(self, plan: Plan, boxes: Boxes, out: Any):
@@ -149,7 +146,7 @@ def _scratch(plan: Plan, wanted: tuple[str, ...], most: int) -> Scratch:
 
 
 # What structures begin with that differs from call to call.
-_OF_STEP, _ADDRESS = struct.Struct(f"={2 + len(TABLES)}Q2i"), struct.Struct("=Q")
+STEP_HEADER, _ADDRESS = struct.Struct(f"={2 + len(TABLES)}Q2i"), struct.Struct("=Q")
 _PIXELS = STRUCTURES["Maps"].fields["at"][1]  # type: ignore[index]
 _OF_MAP = STRUCTURES["Maps"]["at"].base.itemsize
 
@@ -166,7 +163,7 @@ class Step(NamedTuple):
         return array[self.first :] if self.first else array
 
 
-def steps(call: Call, *wanted: str) -> Iterator[Step]:
+def steps(call: DeviceCall, *wanted: str) -> Iterator[Step]:
     """Take as many boxes at a time as there is room for, and make the tables of these.
 
     wanted: which tables.  All steps use the same memory one after the other.  It belongs to the
@@ -181,7 +178,7 @@ def steps(call: Call, *wanted: str) -> Iterator[Step]:
         rows = call.rows.data.ptr + first * call.rows.strides[0]
         images = 0 if call.images is None else call.images.data.ptr + 4 * first
         made = bytearray(scratch.tables)
-        _OF_STEP.pack_into(made, 0, rows, images, *addresses, first > 0, boxes)
+        STEP_HEADER.pack_into(made, 0, rows, images, *addresses, first > 0, boxes)
         tables = np.ndarray((), STRUCTURES["Tables"], made)
         if memory is not None and plan.rotated:
             launch("make_rotated_tables", boxes, plan.dtype, tables)

@@ -12,14 +12,15 @@ from typing import Any
 import numpy as np
 
 from .. import _arguments, _levels, _results
-from .._arguments import Arguments, Layout
+from .._arguments import Layout
+from .._kernels.plan import Arguments, Rule
 from .._levels import Shape
 from .._table import CORNERS, MAX_SAMPLE, Operator
 from . import _passes
 from ._arrays import addressable, boxes_of, check_device, floats, of_cupy, overlap
 from ._arrays import indices as indices
 from ._launch import MOST_LEVELS, cupy
-from ._plan import Call, plan_of
+from ._plan import DeviceCall, plan_of
 
 _NOTHING = contextlib.nullcontext()
 
@@ -33,63 +34,63 @@ array = floats
 
 
 def _planned(
-    row: Operator, parameters: tuple[Any, ...], arrays: list[Any], bins: tuple[int, int],
+    operator: Operator, rule: Rule, arrays: list[Any], bins: tuple[int, int],
     named: dict[str, Shape], arguments: Arguments,
-) -> Call:  # fmt: skip
+) -> DeviceCall:  # fmt: skip
     """Return a call; arrays: of the data's type, on its device; named: the shapes of maps."""
     if len(named) > MOST_LEVELS:
         argument = next(iter(named)).partition("[")[0]
         count = f"{len(named)} levels, expected at most {MOST_LEVELS} on a GPU"
         raise ValueError(f"{argument}: {count}")
     first, shapes = arrays[0], tuple(named.values())
-    scales = _levels.scales(arguments, named)
-    if row.box != CORNERS:
+    scales = _levels.scales(arguments.spatial_scale, arguments.pyramid, named)
+    if operator.box != CORNERS:
         _levels.check_same_scales(scales)
     level_rule: tuple[int | float, ...] = ()
     if arguments.pyramid is not None:
         canonical = _levels.canonical(arguments.pyramid)
         level_rule = _levels.rule(len(named), scales[0], scales[-1], *canonical)
     with inside(first.device):
-        boxes = boxes_of(arguments, shapes[0][0], first.dtype, first.device, row.box)
+        boxes = boxes_of(arguments, shapes[0][0], first.dtype, first.device, operator.box)
     levels = tuple(zip(shapes, scales, strict=True))
     plan = plan_of(
-        row, row.rule(*parameters), arguments.layout, first.dtype, bins, levels, level_rule,
+        operator, rule, arguments.layout, first.dtype, bins, levels, level_rule,
         boxes.rows.shape,
     )  # fmt: skip
-    return Call(plan, boxes, arguments.out)
+    return DeviceCall(plan, boxes, arguments.out)
 
 
 def plan_backward(
-    row: Operator, parameters: tuple[Any, ...], grad: Any, shapes: dict[str, Shape],
+    operator: Operator, rule: Rule, grad: Any, shapes: dict[str, Shape],
     arguments: Arguments,
-) -> Call:  # fmt: skip
+) -> DeviceCall:  # fmt: skip
     """Check the arguments of the gradient of maps (N, C, H, W); grad: seen as (K, C, PH, PW)."""
-    return _planned(row, parameters, [grad], tuple(grad.shape[2:]), shapes, arguments)
+    return _planned(operator, rule, [grad], tuple(grad.shape[2:]), shapes, arguments)
 
 
 def plan_with_maps(
-    row: Operator, parameters: tuple[Any, ...], input: Any, bins: Any, given: tuple[Any, ...],
+    operator: Operator, rule: Rule, input: Any, bins: Any, arguments: Arguments,
     gradient: bool = False,
-) -> Call:  # fmt: skip
+) -> DeviceCall:  # fmt: skip
     """Check the arguments of a forward pass, and those of the gradient of the boxes alike."""
-    arguments = Arguments(*given)
-    named = _levels.maps(input, arguments, floats)
+    layout = Layout(arguments.layout)
+    named = _levels.maps(input, layout, arguments.pyramid is not None, floats)
     bins = _arguments.output_size(bins)
     arrays = list(named.values())
     for name, level in named.items():
         check_device(arrays[0].device, name, level)
-    shapes = _levels.shapes_of(named, Layout(arguments.layout))
-    call = _planned(row, parameters, arrays, bins, shapes, arguments)
+    shapes = _levels.shapes_of(named, layout)
+    call = _planned(operator, rule, arrays, bins, shapes, arguments)
     call.maps = arrays
     return call
 
 
-def box_arrays(call: Call) -> list[Any]:
+def box_arrays(call: DeviceCall) -> list[Any]:
     """Return the memory of the boxes that a call reads."""
     return [call.rows]
 
 
-def output(call: Call) -> Any:
+def output(call: DeviceCall) -> Any:
     """Return the array that a forward pass writes to."""
     return result(call.out, call.output_shape, (call.dtype,), (*call.maps, call.rows))
 
@@ -112,14 +113,14 @@ def result(
     return out
 
 
-def forward(call: Call, out: Any, extra: Any) -> None:
+def forward(call: DeviceCall, out: Any, extra: Any) -> None:
     """Write the output of a forward pass.  extra is argmax, or the option of ``_call.forward``."""
     argmax = None if isinstance(extra, bool) or extra is None else extra
     with inside(call.device):
         if call.plan.empty:
             _fill(out, 0)
             _fill(argmax, -1)
-        elif call.plan.row.reduction is MAX_SAMPLE:
+        elif call.plan.operator.reduction is MAX_SAMPLE:
             _passes.largest_samples(call, call.layout.nchw(out), bool(extra))
         else:
             _passes.pool(call, out, argmax)
@@ -130,7 +131,7 @@ def _fill(array: Any, value: int) -> None:
         array.fill(value)
 
 
-def backward(call: Call, grad: Any, outs: list[Any]) -> None:
+def backward(call: DeviceCall, grad: Any, outs: list[Any]) -> None:
     """Write the gradients of the maps of weighted sums.  grad is seen as (K, C, PH, PW)."""
     with inside(call.device):
         if call.plan.empty:
@@ -140,7 +141,7 @@ def backward(call: Call, grad: Any, outs: list[Any]) -> None:
             _passes.backward(call, grad, call.seen(outs))
 
 
-def backward_max(call: Call, grad: Any, argmax: Any, out: Any, _: bool) -> None:
+def backward_max(call: DeviceCall, grad: Any, argmax: Any, out: Any, _: bool) -> None:
     """Write the gradient of the map of maxima of pixels.  argmax is seen as (K, C, PH, PW)."""
     with inside(call.device):
         if call.plan.empty:
@@ -149,7 +150,7 @@ def backward_max(call: Call, grad: Any, argmax: Any, out: Any, _: bool) -> None:
             _passes.backward_largest_pixels(call, grad, argmax, call.layout.nchw(out))
 
 
-def backward_boxes(call: Call, grad: Any) -> Any:
+def backward_boxes(call: DeviceCall, grad: Any) -> Any:
     """Return the gradients of the boxes of weighted sums, in the format that boxes came in."""
     plan = call.plan
     check_device(call.device, "grad_output", grad)

@@ -79,10 +79,10 @@ class Operator:
     def __init__(self, name: str, parameters: dict[str, str]):
         self.name, self.parameters = name, parameters
         self.is_pyramid = name == "multiscale_roi_align"
-        row = _table.ROI_ALIGN if self.is_pyramid else getattr(_table, name.upper())
-        self.numbers, self.by_bin = len(row.box), row.position_sensitive
-        self.has_argmax = row.reduction is _table.MAX_PIXEL
-        self.is_linear = row.reduction is not _table.MAX_SAMPLE
+        operator = _table.ROI_ALIGN if self.is_pyramid else getattr(_table, name.upper())
+        self.numbers, self.by_bin = len(operator.box), operator.position_sensitive
+        self.has_argmax = operator.reduction is _table.MAX_PIXEL
+        self.is_linear = operator.reduction is not _table.MAX_SAMPLE
         self.maps, self.shapes = "input", "input_shape"
         if self.is_pyramid:
             self.maps, self.shapes = "features", "input_shapes"
@@ -99,7 +99,7 @@ class Operator:
         elif self.is_linear:
             of_maps = ("grad_output", "boxes", self.shapes)
         self.backward = self._define("_backward", of_maps, given, like="grad_output")
-        if row.has_box_gradients:
+        if operator.has_box_gradients:
             self.backward_boxes = self._define("_backward_boxes", with_maps, given, like="boxes")
 
     def _define(

@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsFloat, SupportsIndex
 import numpy as np
 
 from ... import _arguments, _boxes, normalised, operators
+from ..._kernels.plan import Arguments
+from ..._table import one_sample
 from .. import bins_of, float32_scale, with_images
 from .._docs import documented
 
@@ -163,7 +165,7 @@ def CropAndResize(
 
 def _crop_and_resize(mode: str, extrapolation_value: Any) -> Callable[..., Any]:
     """Return CropAndResize of these attributes, as `_roi_align` does."""
-    rule = _one_of("mode", mode, ("bilinear", "nearest")), True
+    rule = one_sample(_one_of("mode", mode, ("bilinear", "nearest")), inclusive=True)
 
     def crop(
         X: Any, rois: Any, batch_indices: Any, size: Any, out: Any = None, num_threads: Any = None
@@ -172,8 +174,8 @@ def _crop_and_resize(mode: str, extrapolation_value: Any) -> Callable[..., Any]:
         rois = _boxes.rows_of_numbers("boxes", rois, 4, ("y1", "x1", "y2", "x2"))
         finite = np.isfinite(rois).all(axis=-1, keepdims=True)
         rois = rois if finite.all() else np.where(finite, rois, np.array([2, 2, 3, 3], rois.dtype))
-        given = (rois, batch_indices, "NCHW", num_threads, out)
-        return normalised.resized(rule, X, size, extrapolation_value, given)
+        arguments = Arguments(rois, None, None, "NCHW", num_threads, out)
+        return normalised.resized(rule, X, size, extrapolation_value, batch_indices, arguments)
 
     return crop
 

@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from .... import _arguments, _boxes, _call, _table, operators
-from ...._arguments import Arguments
+from .... import _arguments, _boxes, _call, operators
+from ...._kernels.plan import Arguments
+from ...._table import PS_ROI_POOL, ROUNDED
 from ... import float32_scale, r_fcn_pool
 from ..._docs import documented
 
@@ -104,8 +105,8 @@ def psroi_pool_backward(
     array([[0.5, 0.5],
            [0. , 0. ]], dtype=float32)
     """
-    given = Arguments(boxes, boxes_num, float32_scale(spatial_scale), "NCHW", None)
-    gradient: np.ndarray = _call.backward(_table.R_FCN_POOL, (), grad_output, x_shape, given)
+    arguments = Arguments(boxes, boxes_num, float32_scale(spatial_scale), "NCHW", None)
+    gradient: np.ndarray = _call.backward(PS_ROI_POOL, ROUNDED, grad_output, x_shape, arguments)
     return gradient
 
 
