@@ -1,0 +1,76 @@
+"""Types of ``pyx/plan/plan.pyx``."""
+
+from collections.abc import Iterable
+from typing import Any, final
+
+import numpy as np
+
+from .._arguments import Layout
+from .._levels import Pyramid, Shape
+from .._table import Operator
+
+@final
+class Arguments:
+    """The arguments that all passes of all operators share, as the caller gave them."""
+
+    boxes: Any
+    boxes_num: Any
+    spatial_scale: Any
+    layout: Any
+    num_threads: Any
+    out: Any
+    pyramid: Pyramid | None
+    def __init__(
+        self, boxes: Any, boxes_num: Any, spatial_scale: Any, layout: Any, num_threads: Any,
+        out: Any = None, pyramid: Pyramid | None = None,
+    ) -> None:  # fmt: skip
+        ...
+
+@final
+class Rule:
+    """Where the bins of a box lie, and which pixels they weigh: struct rule of ``rules.h``."""
+
+    sampling_ratio: int
+    def __init__(
+        self, kind: str, sampling_ratio: int = 0, aligned: bool = False,
+        at_least_one: bool = False, inclusive: bool = False, clockwise: bool = False,
+    ) -> None:  # fmt: skip
+        ...
+    def numbers(self) -> tuple[int, ...]: ...
+
+class Plan:
+    """What one call computes: its levels, their boxes, and step by step their tables and tasks."""
+
+    operator: Operator
+    arguments: Arguments
+    given_boxes: Any
+    maps: tuple[np.ndarray, ...]
+    channels: int
+    count: int
+    dtype: np.dtype
+    edges: int
+    layout: Layout
+    levels: int
+    max_threads: int
+    output_shape: tuple[int, int, int, int]
+    ph: int
+    position_sensitive: bool
+    pw: int
+    threads: int
+    def __init__(
+        self, purpose: str, operator: Operator, rule: Rule, maps: Any, output_size: Any,
+        arguments: Arguments,
+    ) -> None:  # fmt: skip
+        ...
+    def map_size(self, level: int = 0) -> Shape: ...
+    def named_shapes(self) -> dict[str, Shape]: ...
+    def empty_levels(self) -> list[tuple[int, list[Any]]]: ...
+    def takes(self, out: Any) -> bool: ...
+    def bind(self, maps: Iterable[np.ndarray]) -> None: ...
+    def next(self, max_boxes: int = ...) -> bool: ...
+    def sums_per_box(self) -> int: ...
+    def rows(self) -> np.ndarray: ...
+    def tables(self, level: int = 0) -> dict[str, Any]: ...
+    def tasks_made(self) -> list[dict[str, Any]]: ...
+
+def levels_of(boxes: np.ndarray, rule: tuple[int, int, int, float, float]) -> np.ndarray: ...
