@@ -1,40 +1,106 @@
-"""Files of pyx import and include only what pyx/README.md allows."""
+"""Files of pyx import and include only what pyx/README.md allows, and nothing goes in circles."""
 
+import ast
+import graphlib
 import re
 import runpy
 from pathlib import Path
 
 import pytest
 
-PYX = Path(__file__).parent.parent / "pyx"
+ROOT = Path(__file__).parent.parent
+PYX = ROOT / "pyx"
 ENDINGS = ("pxd", "pyx", "h")
 FILES = [path.relative_to(PYX) for ending in ENDINGS for path in PYX.rglob(f"*.{ending}")]
 # For each folder, what it may import.  A folder stands for all of its files.
 MAY_IMPORT = {
     "simd": ("simd", "images"),  # images are summed and sampled for each instruction set, too
     "move": ("move", "simd", "tuning", "plan.structs"),
-    "plan": ("plan", "simd", "tuning", "roicy._kernels.isa", "roicy._kernels.machine"),
+    "plan": (
+        "plan", "simd", "tuning", "roicy._kernels.isa", "roicy._kernels.machine",
+        "roicy._arguments", "roicy._boxes", "roicy._levels", "roicy._threads",
+    ),
     "kernels": (
         "kernels", "move", "simd", "threads", "tuning", "images.structs",
         "plan.arrays", "plan.choose", "plan.structs", "plan.spans",
         "roicy._kernels.isa", "roicy._kernels.machine", "roicy._kernels.plan",
     ),
     "images": ("images", "simd", "threads", "tuning", "roicy._kernels.isa"),
-    "onnxruntime": ("onnxruntime",),
+    "onnxruntime": (
+        "onnxruntime", "roicy._config", "roicy.compat.onnx._table", "roicy.onnxruntime._claims",
+    ),
     # isa.pyx, machine.pyx, threads.pxd, tuning.pxd
     "": ("simd", "tuning", "roicy._kernels.machine"),
 }  # fmt: skip
 WITHOUT_TABLE = ("roicy._kernels.machine", "roicy.onnxruntime.provider")
 OURS = (*filter(None, MAY_IMPORT), "threads", "tuning", "roicy")
-# Cython's imports, and headers in quotation marks, which Cython's `extern` names as well
-CIMPORT = re.compile(r"^\s*(?:from\s+([\w.]+)\s+cimport|cimport\s+([\w.]+))", re.MULTILINE)
+# How a call goes down through Python and Cython: no module imports one of a floor above its own.
+FLOORS = (
+    ("operators", "integrals", "multiscale", "normalised"),
+    ("_call",),
+    ("_cpu", "cuda.backend"),
+    ("_table",),
+    ("_kernels.plan",),
+    ("_arguments", "_boxes", "_levels", "_threads"),
+    ("_kernels.machine",),
+)
+MODULES = {
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
+    for path in (ROOT / "roicy").rglob("*.py")
+} | {
+    f"roicy.{'onnxruntime' if path.parent.name == 'onnxruntime' else '_kernels'}.{path.stem}": path
+    for path in PYX.rglob("*.pyx")
+}
+# Imports of Cython and Python in Cython, and headers in quotation marks, which Cython's `extern`
+# names as well
+IMPORT = re.compile(
+    r"^\s*(?:from\s+([\w.]+)\s+c?import\s+(\([^)]*\)|.*)|c?import\s+([\w.]+))", re.MULTILINE
+)
 INCLUDE = re.compile(r'^\s*(?:#\s*include|cdef extern from) "([\w./]+)"', re.MULTILINE)
+
+
+def submodules(module, names):
+    """Return what an import of names from a module imports: modules of it, or else itself."""
+    return {inner if (inner := f"{module}.{name}") in MODULES else module for name in names}
+
+
+def cython_imports(text):
+    """Return the modules that the text of a Cython file imports, in either language."""
+    found = []
+    for module, names, whole in IMPORT.findall(text):
+        found += submodules(module, re.findall(r"\w+", names)) if module else [whole]
+    return found
+
+
+def python_imports(name):
+    """Return the modules that a Python module imports when it is loaded or called."""
+    path = MODULES[name]
+    package = name.split(".") if path.stem == "__init__" else name.split(".")[:-1]
+    tree, found = ast.parse(path.read_text()), set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            node.body = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = package[: len(package) + 1 - node.level] if node.level else []
+            module = ".".join([*above, *filter(None, [node.module])])
+            found |= submodules(module, [alias.name for alias in node.names])
+    return found
+
+
+def imported(name):
+    """Return the modules of roicy that a module imports, in either language."""
+    path = MODULES[name]
+    found = cython_imports(path.read_text()) if path.suffix == ".pyx" else python_imports(name)
+    return MODULES.keys() & found
 
 
 def imports_of(file):
     """Return what a file imports, as modules; a header stands for the module of that name."""
     text = (PYX / file).read_text()
-    modules = [one or other for one, other in CIMPORT.findall(text)]
+    modules = cython_imports(text)
     for header in INCLUDE.findall(text):
         beside = file.parent / header
         found = beside if (PYX / beside).is_file() else Path(header)
@@ -54,8 +120,31 @@ def test_imports(file):
 
 
 @pytest.mark.skipif(not PYX.is_dir(), reason="the sources are not here")
+def test_no_circles():
+    """Imports go in one direction, whether modules are compiled or not."""
+    waiting, graph = [f"roicy.{name}" for name in FLOORS[0]], {}
+    while waiting:
+        name = waiting.pop()
+        if name not in graph:
+            graph[name] = imported(name)
+            waiting += graph[name]
+    below = {}
+    for name in graphlib.TopologicalSorter(graph).static_order():  # a circle is an error
+        below[name] = graph[name].union(*(below[other] for other in graph[name]))
+    above = set()
+    for floor in FLOORS:
+        modules = {f"roicy.{name}" for name in floor}
+        assert not [(name, below[name] & above) for name in modules if below[name] & above]
+        above |= modules
+
+
+@pytest.mark.skipif(not PYX.is_dir(), reason="the sources are not here")
 def test_imports_are_found():
-    """Both kinds of them are read."""
+    """All kinds of them are read."""
+    assert "roicy._arguments" in imports_of(Path("plan/plan.pyx"))
+    assert {"roicy._levels", "roicy._threads"} <= imported("roicy._kernels.plan")
+    assert {"roicy._kernels.plan", "roicy._table"} <= imported("roicy._cpu")
+    assert "roicy.cuda.backend" in imported("roicy._call")  # a function imports it
     assert "simd.structs" in imports_of(Path("images/paste.pyx"))
     assert "simd.vector" in imports_of(Path("simd/simd.h"))
     assert "images.axis" in imports_of(Path("images/rows.h"))
