@@ -35,7 +35,7 @@ KERNELS = {
     for folder, names in {
         "": ("machine", "isa"),
         "plan/": ("plan",),
-        "kernels/": ("forward", "grad_input", "grad_boxes", "max_pool", "max_sample"),
+        "methods/": ("methods",),
         "images/": ("crop", "paste"),
     }.items()
     for name in names

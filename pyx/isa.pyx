@@ -1,6 +1,7 @@
 """Instruction sets: the tables of functions that this build has, and which of them are in use."""
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from cython.parallel cimport prange
+from libc.stdint cimport int32_t
 
 from roicy._kernels.machine cimport startable
 from simd.structs cimport small_size
@@ -78,3 +79,19 @@ def narrow(values, out, int kind, int threads):
             PyBuffer_Release(&target)
     finally:
         PyBuffer_Release(&source)
+
+
+def outside(argmax, Py_ssize_t pixels, int threads):
+    """Whether one of the indices, int32 that lie end to end, is neither -1 nor in [0, pixels)."""
+    cdef Py_buffer view
+    cdef const int32_t *index
+    cdef Py_ssize_t i, count, some = ROUND_NUMBERS
+    cdef int bad = 0
+    cdef const Simd *simd = tables
+    PyObject_GetBuffer(argmax, &view, PyBUF_SIMPLE)
+    index, count = <const int32_t*>view.buf, view.len // <Py_ssize_t>sizeof(int32_t)
+    threads = startable(threads)
+    for i in prange(0, count, some, nogil=True, num_threads=threads, schedule="static"):
+        bad += simd.any_outside(index + i, min(count - i, some), <int32_t>pixels)
+    PyBuffer_Release(&view)
+    return bad > 0

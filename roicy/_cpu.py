@@ -15,8 +15,7 @@ import numpy as np
 
 from . import _arguments, _levels, _memory, _results
 from ._arguments import INT32
-from ._kernels import forward as sums
-from ._kernels import grad_boxes, grad_input, isa, max_pool, max_sample
+from ._kernels import isa
 from ._kernels.plan import Arguments, Plan, Rule
 from ._table import MAX_PIXEL, WEIGHTED_SUM, Operator
 
@@ -83,11 +82,11 @@ def forward(plan: Plan, out: np.ndarray, extra: Any) -> None:
     empty = plan.empty_levels()
     while plan.next(MAX_BOXES):
         if plan.operator.reduction is WEIGHTED_SUM:
-            sums.forward(plan, target_nchw)
+            plan.forward(target_nchw)
         elif plan.operator.reduction is MAX_PIXEL:
-            max_pool.forward(plan, target_nchw, argmax)
+            plan.max_pixel(target_nchw, argmax)
         else:
-            max_sample.forward(plan, target_nchw, bool(extra))
+            plan.max_sample(target_nchw, bool(extra))
     # At last, since nothing is to be written if a plan lacks memory; and row by row, since NumPy
     # has no right error where a list of rows lacks memory.
     for _, rows in empty:
@@ -112,7 +111,7 @@ def backward(plan: Plan, grad: np.ndarray, outs: list[np.ndarray]) -> None:
     empty = plan.empty_levels()
     plan.bind(outs)
     while plan.next(MAX_BOXES):
-        grad_input.grad_input(plan, grad)
+        plan.grad_input(grad)
     for level, _ in empty:  # at last: nothing is written where a plan lacks memory
         outs[level][...] = 0
 
@@ -129,13 +128,13 @@ def backward_max(
     # shown to nobody, so the kernel checks as it goes.
     if not new or plan.empty_levels():
         flat = argmax.ravel("K")  # as it lies in memory, if it has no gaps
-        if max_pool.outside(flat.reshape(1, 1, 1, -1), flat.size, pixels, plan.max_threads):
+        if isa.outside(flat, pixels, plan.max_threads):
             raise _outside(argmax, pixels)
     for _ in plan.empty_levels():
         target[...] = 0
     plan.bind([target])
     while plan.next():
-        if max_pool.backward(plan, grad, argmax):
+        if plan.max_pixel_grad(grad, argmax):
             raise _outside(argmax, pixels)
     if target is not out:
         out[...] = target
@@ -154,7 +153,7 @@ def backward_samples(plan: Plan, grad: np.ndarray, out: np.ndarray, products: bo
         out[...] = 0
     target = plan.layout.nchw(out)
     while plan.next(MAX_BOXES):
-        max_sample.backward(plan, grad, target, products)
+        plan.max_sample_grad(grad, target, products)
 
 
 def backward_boxes(plan: Plan, grad: np.ndarray) -> Any:
@@ -166,7 +165,7 @@ def backward_boxes(plan: Plan, grad: np.ndarray) -> Any:
     while plan.next(most):
         rows = plan.rows()
         sums = np.zeros((count, len(rows), plan.edges))
-        grad_boxes.grad_boxes(plan, grad, sums)
+        plan.grad_boxes(grad, sums)
         with np.errstate(all="ignore"):  # infinite pixels give infinite gradients, or NaN
             out[rows] = sums.sum(axis=0)
     boxes = plan.given_boxes

@@ -31,7 +31,7 @@ from pathlib import Path
 import numpy as np
 
 from roicy import _cpu
-from roicy._kernels import forward, machine, max_pool
+from roicy._kernels import isa, machine
 from roicy._kernels.plan import Arguments
 from roicy._table import INTEGRATED, PRROI_POOL
 
@@ -111,8 +111,6 @@ FAULTS = [
      "at[l] = {values[l] > best[l]||values[l] >= best[l]} ? index : at[l];"),
     ("of equal pixels the last one is found", "simd/maximum.inc.h",
      "const INDICES larger = {values > largest[v]||values >= largest[v]};"),
-    ("cells are not taken in the order of rows", "kernels/max_pool.pyx",
-     "if {columns == width||columns > 0}:\n        rows = cell_rows"),
     ("a column is summed for another", "simd/numbers.inc.h",
      "sum = i > first ? NAME(FUSED)(weight[i], sums[{l||0}], sum)"),
     ("a number replaces what it is added to", "simd/numbers.inc.h",
@@ -136,16 +134,10 @@ FAULTS = [
      "value = value < {high||1e9f} ? value : high;"),
     ("the lanes of a partial block are shifted", "simd/tile.inc.h",
      "at[x * LANES + l] = row[{l||0} * step.channel + x * step.x];"),
-    ("the last column of a strip is left out", "kernels/row_lanes.pxd",
-     "= memory, part.window.x0, {part.window.x1||part.window.x1 - 1}"),
     ("the last number of a strip is not summed", "images/rows.inc.h",
      "ptrdiff_t at = i + run <= count ? i : {count - run||count - run - 1};"),
     ("rows are packed too late", "simd/tile.inc.h",
      "if (window->y1 > {tile->y1||tile->y1 + 1}) {"),
-    ("the last row of cells is left out", "move/tile.pxd",
-     "if cell.y0 >= {window.y1||window.y1 - 1} or"),
-    ("samples before the last row read one row twice", "kernels/max_sample.pyx",
-     "row + (steps.y if pixel[s] + {1||2} < all.y1 else 0)"),
     ("levels are rounded up", "plan/rules_levels.h",
      "(level + {(REAL)rule->close||(REAL)0.5})"),
     ("the last pixel of a crop has the weight of the rest", "images/axis.h",
@@ -241,7 +233,7 @@ def planned(boxes, threads):
 def bounds():
     """Pool a box for which the output has no room."""
     plan = planned(np.tile(np.array([[0, 1, 1, 9, 9]], np.float32), (2, 1)), 1)
-    forward.forward(plan, np.empty((1, 64, 7, 7), np.float32))
+    plan.forward(np.empty((1, 64, 7, 7), np.float32))
 
 
 def index():
@@ -252,7 +244,7 @@ def index():
 def alignment():
     """Pass numbers that do not lie at multiples of their size."""
     shifted = np.zeros(4 * 4 + 1, np.uint8)[1:].view(np.int32).reshape(1, 1, 1, 4)
-    max_pool.outside(shifted, 4, 1, 1)
+    isa.outside(shifted, 1, 1)
 
 
 def race():
@@ -260,7 +252,7 @@ def race():
     plan = planned(np.tile(np.array([[0, 1, 1, 38, 38]], np.float32), (20, 1)), 2)
     one = np.empty((1, 64, 7, 7), np.float32)
     out = np.lib.stride_tricks.as_strided(one, (20, 64, 7, 7), (0, *one.strides[1:]))
-    forward.forward(plan, out)
+    plan.forward(out)
 
 
 def device():

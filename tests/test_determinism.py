@@ -3,7 +3,6 @@
 import sys
 import threading
 import time
-import types
 
 import numpy as np
 import pytest
@@ -31,6 +30,7 @@ from conftest import (
 
 import roicy
 from roicy import _cpu
+from roicy._kernels.plan import Plan
 
 ALL = (*SUMS, "roi_pool", "roi_align_max", "roi_align_rotated")
 # Each shape is enough work for a team of threads: many blocks, fewer blocks than threads, many
@@ -504,26 +504,27 @@ def test_the_gil_is_released(name, monkeypatch, rng):
         "roi_pool": (x, boxes, 14),
         "roi_pool_backward": (out, argmax, boxes, x.shape),
     }[name]
-    module, kernel = {
-        "roi_align": ("sums", "forward"),
-        "roi_align_backward": ("grad_input", "grad_input"),
-        "roi_align_backward_boxes": ("grad_boxes", "grad_boxes"),
-        "roi_pool": ("max_pool", "forward"),
-        "roi_pool_backward": ("max_pool", "backward"),
+    kernel = {
+        "roi_align": "forward",
+        "roi_align_backward": "grad_input",
+        "roi_align_backward_boxes": "grad_boxes",
+        "roi_pool": "max_pixel",
+        "roi_pool_backward": "max_pixel_grad",
     }[name]
     steps, during = [0], []
 
-    class Watched:
-        def __call__(self, *arguments):
-            before = steps[0]
-            result = original(*arguments)
-            during.append(steps[0] - before)
-            return result
+    class Watched(Plan):
+        def __getattribute__(self, name):
+            found = super().__getattribute__(name)
+            return found if name != kernel else lambda *given: watch(found, *given)
 
-    original = getattr(getattr(_cpu, module), kernel)
-    watched = types.SimpleNamespace(**vars(getattr(_cpu, module)))
-    setattr(watched, kernel, Watched())
-    monkeypatch.setattr(_cpu, module, watched)
+    def watch(run, *arguments):
+        before = steps[0]
+        result = run(*arguments)
+        during.append(steps[0] - before)
+        return result
+
+    monkeypatch.setattr(_cpu, "Plan", Watched)
     done = threading.Event()
 
     def step():

@@ -15,16 +15,13 @@ FILES = [path.relative_to(PYX) for ending in ENDINGS for path in PYX.rglob(f"*.{
 # For each folder, what it may import.  A folder stands for all of its files.
 MAY_IMPORT = {
     "simd": ("simd", "images"),  # images are summed and sampled for each instruction set, too
-    "move": ("move", "simd", "tuning", "plan.structs"),
     "plan": (
-        "plan", "simd", "tuning", "roicy._kernels.isa", "roicy._kernels.machine",
+        "plan", "simd", "threads", "tuning",
+        "roicy._kernels.isa", "roicy._kernels.machine", "roicy._kernels.methods",
         "roicy._arguments", "roicy._boxes", "roicy._levels", "roicy._threads",
     ),
-    "kernels": (
-        "kernels", "move", "simd", "threads", "tuning", "images.structs",
-        "plan.arrays", "plan.choose", "plan.structs", "plan.spans",
-        "roicy._kernels.isa", "roicy._kernels.machine", "roicy._kernels.plan",
-    ),
+    "passes": ("passes", "plan", "simd", "tuning"),
+    "methods": ("methods", "passes", "plan", "simd", "tuning", "images.structs"),
     "images": ("images", "simd", "threads", "tuning", "roicy._kernels.isa"),
     "onnxruntime": (
         "onnxruntime", "roicy._config", "roicy.compat.onnx._table", "roicy.onnxruntime._claims",
@@ -41,6 +38,7 @@ FLOORS = (
     ("_cpu", "cuda.backend"),
     ("_table",),
     ("_kernels.plan",),
+    ("_kernels.methods",),
     ("_arguments", "_boxes", "_levels", "_threads"),
     ("_kernels.machine",),
 )

@@ -7,11 +7,11 @@ from conftest import pairs, random_boxes
 from roicy._kernels.plan import Arguments, Plan
 from roicy._table import INTEGRATED, MAX_PIXEL, QUANTISED, WEIGHTED_SUM, Operator, sampled
 
-# These are enum Load and enum Strategy of pyx/plan/structs.pxd.
+# These are enum Load of pyx/plan/structs.pxd.
 PACK_WINDOW, PACK_ROWS, COPY_ONCE, COPY_PER_BOX = range(4)
-PLANES, PIXELS, BY_BINS, ROW_LANES, SCALARS = range(5)
+BY_BINS = "channels_per_bin"
 BINS = (7, 7)
-TAPS = 6, 7  # of enum How: TAPS_Y and TAPS_X
+TAPS = 2  # of enum Way
 SAMPLED = sampled(2, False)
 LANES = 16  # float32 in a lane vector
 # Each load is images, boxes and channels.
@@ -186,7 +186,7 @@ def test_reading_covers_everything_once_and_evenly(load, lie, threads, slopes, r
     )  # fmt: skip
     assert 1 <= used <= threads
     tables = plan.tables()
-    by_bins = tables.strategy == BY_BINS  # a task is for some bins
+    by_bins = plan.method() == BY_BINS  # a task is for some bins
     of_box, windows = images_of(boxes, tables), tables.windows
     blocks = -(-channels // LANES)
     unit = 8 if slopes and not by_bins else 1  # blocks of a group, whose slopes are summed together
@@ -322,7 +322,7 @@ def test_adaptive_grids_are_not_thin(ratio, load):
     rule = sampled(ratio, False)
     plan = planned("forward", all_of((150, 160)), 128, rule=rule, extents=(150, 160))
     assert (tasks_of(plan)["load"] == load).all()
-    assert np.isin(plan.tables().how, TAPS).all() == (ratio == 1)
+    assert (plan.tables().ways == TAPS).all() == (ratio == 1)
 
 
 def test_few_boxes_are_not_worth_copying(rng):
@@ -347,7 +347,7 @@ def test_writing_covers_every_pixel_once(load, channels_last, position_sensitive
     )  # fmt: skip
     assert 1 <= used <= threads
     starts = plan.tables().starts
-    by_bins = plan.tables().strategy == BY_BINS
+    by_bins = plan.method() == BY_BINS
     blocks = -(-channels // LANES)
     pixels = np.zeros((images, blocks, 49 if by_bins else 1, 50, 76), np.int8)
     for task in tasks:
@@ -390,7 +390,7 @@ def test_writing_is_bounded_by_the_tile(extents, position_sensitive, threads):
     tables = plan.tables()
     assert (tables.windows == [[0, height, 0, width]]).all()
     by_bins = position_sensitive and extents != (3000, 100000)  # there a step has few boxes
-    assert by_bins == (tables.strategy == BY_BINS)
+    assert by_bins == (plan.method() == BY_BINS)
     tasks = tasks_of(plan)
     areas = (tasks["y1"] - tasks["y0"]) * (tasks["x1"] - tasks["x0"])
     if by_bins:
@@ -425,25 +425,25 @@ def test_threads_that_share_pixels_have_tiles(extents, threads, channels_last, r
 
 
 @pytest.mark.parametrize(
-    ("purpose", "boxes", "channels", "position_sensitive", "strategy"),
+    ("purpose", "boxes", "channels", "position_sensitive", "method"),
     [
         # With few channels, and channels of its own for each bin, lanes would stay empty.
-        ("forward", 100, 4, True, SCALARS),
+        ("forward", 100, 4, True, "numbers"),
         ("forward", 100, 5, True, BY_BINS),
         ("grad_boxes", 100, 4, True, BY_BINS),
         # A few pixels of a few channels are added faster than a tile is cleared and stored.
-        ("grad_input", 1, 4, False, SCALARS),
-        ("grad_input", 1, 5, False, PLANES),
-        ("grad_input", 100, 4, False, PLANES),
-        ("grad_input", 2, 64, True, SCALARS),
+        ("grad_input", 1, 4, False, "numbers"),
+        ("grad_input", 1, 5, False, "planes"),
+        ("grad_input", 100, 4, False, "planes"),
+        ("grad_input", 2, 64, True, "numbers"),
         ("grad_input", 1000, 64, True, BY_BINS),
     ],
 )
-def test_scalars_are_for_few_numbers(purpose, boxes, channels, position_sensitive, strategy, rng):
+def test_numbers_are_for_few_channels(purpose, boxes, channels, position_sensitive, method, rng):
     work = random_work(rng, 1, 100)[:1].repeat(boxes, 0)
     work[:, 1:] = 5.3, 4.2, 40.1, 30.7
     plan = planned(purpose, work, channels, position_sensitive=position_sensitive)
-    assert plan.tables().strategy == strategy
+    assert plan.method() == method
 
 
 def test_adding_leaves_other_images_alone():

@@ -17,11 +17,12 @@ cdef inline copied_tables(const Call *call, real):
     cdef Py_ssize_t count = tables.count, bins = tables.spans_of_box, taps = tables.taps
     from types import SimpleNamespace
     return SimpleNamespace(
-        strategy=call.strategy, first=tables.first, stop=tables.stop,
+        first=tables.first, stop=tables.stop,
         starts=copied(tables.starts, call.map.images + 1, "p", (-1,)),
         rows=copied(tables.rows, count, "i4", (count,)),
         windows=copied(tables.windows, 4 * count, "i4", (count, 4)),
-        how=copied(tables.how, count, "u1", (count,)),
+        ways=copied(tables.ways, count, "u1", (count,)),
+        x_first=copied(tables.x_first, count, "u1", (count,)),
         spans=copied(tables.spans, 2 * bins * count, "i4", (count, bins, 2)),
         tap_pixel=copied(tables.tap_pixel, tables.numbers_of_tap * taps, "i4", (-1,)),
         tap_weight=copied(tables.tap_weight, taps, real, (-1,)),

@@ -1,9 +1,9 @@
 """Layout: the scratch of a thread, from sizes alone."""
-from plan.choose cimport channels_are_few
-from plan.structs cimport BINS, COPY_ONCE, FORWARD, GRAD_BOXES, PIXELS, Call, Layout, Task, Tasks
-from simd.structs cimport LANE_BYTES, PAGE_BYTES
-from tuning cimport (BIN_RANGE_BYTES, BINS_BYTES, MAX_COLUMNS, MAX_STRIP_BYTES, SLOPE_BLOCKS,
-                     SLOPE_TILES_BYTES, TILE_BYTES, WIDE_STRIP_BYTES)
+from plan.facts cimport channels_lie_together
+from plan.structs cimport COPY_ONCE, GRAD_BOXES, MAX_PIXEL_GRAD, Call, Layout, Task, Tasks
+from simd.structs cimport DIRECT, LANE_BYTES, PAGE_BYTES, STAGED, STREAMING
+from tuning cimport (BINS_BYTES, DIRECT_BYTES, MAX_COLUMNS, MAX_STRIP_BYTES, SLOPE_BLOCKS,
+                     SLOPE_TILES_BYTES, STREAM_BYTES, TILE_BYTES, WIDE_STRIP_BYTES)
 
 
 cdef inline Py_ssize_t slope_blocks(const Call *call) noexcept nogil:
@@ -37,46 +37,56 @@ cdef inline void set_sizes(Call *call) noexcept nogil:
     if call.map.strides.channel == 1:      # several blocks may be copied together
         pixel = max(pixel, call.channels * <double>call.itemsize)
     pixel *= <double>call.map.rows * <double>call.map.columns
-    if call.purpose == FORWARD and channels_are_few(call):      # row lanes sum them together
-        row *= call.channels
     call.layout.tile_bytes = <Py_ssize_t>min(<double>TILE_BYTES, pixel)
     call.layout.strip_bytes = whole_pages(
         max(max(<Py_ssize_t>WIDE_STRIP_BYTES, row), min(bins, <Py_ssize_t>MAX_STRIP_BYTES)))
 
 
-cdef inline Py_ssize_t most_copied(
+cdef inline Py_ssize_t most_tile_bytes(
         const Call *call, const Tasks *tasks, Py_ssize_t level) noexcept nogil:
-    """The most bytes that a task of a level holds, of all its blocks, or of each of its bins."""
+    """The most bytes that a task of a level copies once: of all its bins, or of all its blocks."""
     cdef Py_ssize_t most = 0, tiles
     cdef const Task *task = tasks.items
     for _ in range(tasks.count):
         if task.level == level and task.load == COPY_ONCE:
             tiles = task.stop_block - task.first_block
-            if call.strategy == BINS:
+            if call.position_sensitive:
                 tiles = task.stop_bin - task.first_bin
             most = max(most, tiles * (task.y1 - task.y0) * (task.x1 - task.x0) * LANE_BYTES)
         task += 1
     return most
 
 
-cdef inline void lay_out(Call *call, const Tasks *tasks, Py_ssize_t level) noexcept nogil:
-    """Where a thread's tiles, strips, bins and staging are."""
+cdef inline void lay_out_tiles(Call *call, Py_ssize_t tiles, Py_ssize_t bins) noexcept nogil:
+    """Where a thread's tiles, strips, bins of so many bytes, and staging are."""
     cdef Layout *layout = &call.layout
-    cdef Py_ssize_t bin_bytes = <Py_ssize_t>call.ph * call.pw * LANE_BYTES, bins = BINS_BYTES
-    cdef Py_ssize_t tiles = 1, blocks = 1
-    if call.strategy == BINS:
-        bins = max(bins, min(<Py_ssize_t>BIN_RANGE_BYTES, call.tables.count * bin_bytes))
-        layout.tile_bytes = max(layout.tile_bytes, most_copied(call, tasks, level))
-    elif call.purpose == GRAD_BOXES:
-        blocks = slope_blocks(call)
-        bins = blocks * min(bins, bin_bytes)
-    call.cell_pixels = slope_pixels(blocks)
-    if blocks > 1 and (call.strategy != PIXELS or call.map.itemsize != call.itemsize
-                       or call.tables.thin != NULL):
-        tiles = blocks
-        layout.tile_bytes = min(layout.tile_bytes, call.cell_pixels * LANE_BYTES)
     layout.tiles_bytes = tiles * layout.tile_bytes
     layout.strip = whole_pages(layout.tiles_bytes)
     layout.bins = layout.strip + whole_pages(layout.strip_bytes)
     layout.staging = layout.bins + whole_pages(bins)
     layout.size = layout.staging + BINS_BYTES
+
+
+cdef inline void lay_out(Call *call, const Tasks *tasks, Py_ssize_t level) noexcept nogil:
+    """One tile, or for gradients of the boxes one for each block that is packed beside others."""
+    cdef Py_ssize_t bin_bytes = <Py_ssize_t>call.ph * call.pw * LANE_BYTES, bins = BINS_BYTES
+    cdef Py_ssize_t tiles = 1, blocks = 1
+    if call.purpose == MAX_PIXEL_GRAD:      # which needs nothing but rows that are summed apart
+        call.layout.size = whole_pages(most_tile_bytes(call, tasks, level))
+        return
+    if call.purpose == GRAD_BOXES:
+        blocks = slope_blocks(call)
+        bins = blocks * min(bins, bin_bytes)
+    call.cell_pixels = slope_pixels(blocks)
+    if blocks > 1 and (not channels_lie_together(call) or call.map.itemsize != call.itemsize
+                       or call.tables.thin != NULL):
+        tiles = blocks
+        call.layout.tile_bytes = min(call.layout.tile_bytes, call.cell_pixels * LANE_BYTES)
+    lay_out_tiles(call, tiles, bins)
+
+
+cdef inline int store_for(double bytes) noexcept nogil:
+    """How an array of so many bytes is written; large ones do not stay in cache anyway."""
+    if bytes > STREAM_BYTES:
+        return STREAMING
+    return STAGED if bytes > DIRECT_BYTES else DIRECT

@@ -3,10 +3,10 @@ from libc.math cimport cos, fabs, sin
 from libc.stdint cimport int32_t
 from libc.string cimport memcpy, memset
 
-from plan.choose cimport strategy_of
+from plan.facts cimport channels_lie_together
 from plan.layout cimport max_rows
 from plan.rules cimport LevelRule, level_of
-from plan.structs cimport MAX_PIXEL_GRAD, PIXELS, Boxes, Call, writes_maps
+from plan.structs cimport MAX_PIXEL_GRAD, Boxes, Call, writes_maps
 from tuning cimport MIN_BAND_ROWS, PLACE_BANDS, PLACE_BUCKETS
 
 cdef enum:
@@ -64,7 +64,7 @@ cdef inline int32_t place_of(const Call *call, const double *box) noexcept nogil
     cdef double[4] edges
     hull_of_box(box, call.edges, edges)
     top = pixel_at(edges[1], call.scale.y, height, call.itemsize)
-    if writes_maps(call.purpose) or strategy_of(call) == PIXELS:
+    if writes_maps(call.purpose) or channels_lie_together(call):
         left = pixel_at(edges[0], call.scale.x, width, call.itemsize)
         band = max((height + PLACE_BANDS - 1) // PLACE_BANDS, <Py_ssize_t>MIN_BAND_ROWS)
         return <int32_t>(top // band * PLACE_BANDS + left // (width // PLACE_BANDS + 1))

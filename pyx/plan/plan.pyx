@@ -18,17 +18,19 @@ import numpy as np
 from plan.arrays cimport (apart, has_buffer, is_plain_map, on_elements, room_for, set_map,
                           start_of, zeros_for)
 from plan.boxes cimport add_rows, free_boxes, is_plain, reserve
-from plan.choose cimport choose_strategy, set_how, store_for, strategy_of, worth_prefetching
 from plan.copies cimport copied, copied_tables
-from plan.layout cimport lay_out, most_copied, set_sizes, whole_pages
+from plan.layout cimport set_sizes, store_for
+from plan.method cimport Method
 from plan.order cimport sort_boxes
 from plan.rules cimport RULE_COUNT, LevelRule, Making, RuleNumbers, level_of, rule_names
+from plan.run cimport run_step
 from plan.structs cimport (FORWARD, GRAD_BOXES, GRAD_INPUT, MAX_PIXEL, MAX_PIXEL_GRAD, MAX_SAMPLE,
                            MAX_SAMPLE_GRAD, SPARSE_TAPS, Call, Map, writes_maps)
 from plan.tables cimport (find_thin_boxes, free_tables, make_tables, transpose_tables,
                           whole_map_tables)
 from plan.tasks cimport list_tasks
 from roicy._kernels.isa cimport tables
+from roicy._kernels.methods cimport method_of
 from simd.structs cimport LANE_BYTES, Strides
 
 from roicy import _arguments, _boxes, _levels, _threads
@@ -67,6 +69,7 @@ cdef inline double plain_scale(object value) except? -1:
 
 cdef int make_room(Plan plan, Py_ssize_t levels) except -1:
     plan.calls = <Call*>zeros_for(levels, sizeof(Call))
+    plan.methods = <const Method**>zeros_for(levels, sizeof(Method*))
     plan.buffers = <Py_buffer*>zeros_for(levels, sizeof(Py_buffer))
     plan.levels = levels
     return 0
@@ -310,20 +313,21 @@ cdef Making making_of(Plan plan, Call *call) except *:
     return making
 
 
-cdef int tabulate(Plan plan, Call *call, Py_ssize_t max_boxes) except -1:
-    """Make the tables of the next boxes of a level."""
+cdef int tabulate(Plan plan, Py_ssize_t level, Py_ssize_t max_boxes) except -1:
+    """Make the tables of the next boxes of a level, and take a method."""
+    cdef Call *call = &plan.calls[level]
     cdef Making making = making_of(plan, call)
     cdef Py_ssize_t thin = 0
     set_sizes(call)
     if plan.purpose == MAX_PIXEL_GRAD:      # reads argmax, and so needs no taps
-        call.strategy = strategy_of(call)
-        return whole_map_tables(call)
-    make_tables(&making, max_boxes, plan.max_threads)
-    if call.tables.kind != SPARSE_TAPS and not writes_maps(plan.purpose):
-        thin = find_thin_boxes(&making)
-    call.strategy = choose_strategy(call, thin)
-    call.prefetch = plan.purpose != GRAD_BOXES and worth_prefetching(call)
-    set_how(call)
+        whole_map_tables(call)
+    else:
+        make_tables(&making, max_boxes, plan.max_threads)
+        if call.tables.kind != SPARSE_TAPS and not writes_maps(plan.purpose):
+            thin = find_thin_boxes(&making)
+    plan.methods[level] = method_of(call, thin)
+    if plan.purpose != MAX_PIXEL_GRAD:
+        plan.methods[level].prepare(call)
     return 0
 
 
@@ -331,16 +335,13 @@ cdef int make_tasks(Plan plan) except -1:
     """Divide the work of the tables at hand among threads, and lay out their scratch."""
     cdef Py_ssize_t level
     cdef Call *call
-    plan.threads = list_tasks(&plan.tasks, plan.calls, plan.levels, plan.max_threads)
+    plan.threads = list_tasks(&plan.tasks, plan.calls, plan.methods, plan.levels, plan.max_threads)
     plan.scratch_bytes = 0
     for level in range(plan.levels):
         call = &plan.calls[level]
         if call.tables.count == 0:
             continue
-        if plan.purpose == MAX_PIXEL_GRAD:
-            call.layout.size = whole_pages(most_copied(call, &plan.tasks, level))
-        else:
-            lay_out(call, &plan.tasks, level)
+        plan.methods[level].lay_out(call, &plan.tasks, level)
         if (plan.purpose == GRAD_INPUT and call.tables.kind != SPARSE_TAPS
                 and not plan.position_sensitive):
             transpose_tables(&call.tables, plan.ph, plan.pw, plan.itemsize, plan.threads)
@@ -430,6 +431,7 @@ cdef class Plan:
         free_boxes(&self.boxes)
         free(self.order)
         free(self.calls)
+        free(self.methods)
         free(self.buffers)
         free(self.starts)
 
@@ -519,7 +521,7 @@ cdef class Plan:
             free_tables(&call.tables)
             call.tables.first = call.tables.stop = stop
             if has_boxes_left(call):
-                tabulate(self, call, max_boxes)
+                tabulate(self, level, max_boxes)
             if has_boxes_left(call):
                 self.done = False
             call.add = self.steps > 0
@@ -527,7 +529,7 @@ cdef class Plan:
         make_tasks(self)
         return True
 
-    # Arrays of a step, for kernels
+    # Arrays of a step
 
     cdef int set_result(self, array) except -1:
         """Where the output is, or the gradient of it, seen as (K, C, PH, PW)."""
@@ -553,11 +555,6 @@ cdef class Plan:
         self.bad, call.bad = 0, &self.bad
         return 0
 
-    cdef int set_gradient(self, array) except -1:
-        """Where the gradient of the only map is, which is read meanwhile."""
-        self.calls[0].grad_input = start_of(array, self.itemsize, &self.calls[0].grad_strides)
-        return 0
-
     cdef int set_partial_sums(self, array) except -1:
         """Where the partial sums of the gradients of boxes go; the caller holds the array."""
         cdef Py_buffer sums
@@ -569,6 +566,66 @@ cdef class Plan:
             before += self.calls[level].tables.count
         PyBuffer_Release(&sums)
         return 0
+
+    # Passes: what a step computes of its boxes
+
+    cdef int run(self) except -1:
+        return run_step(self.calls, self.methods, &self.tasks, self.threads, self.scratch_bytes)
+
+    def forward(self, out):
+        """out (K, C, PH, PW) = the weighted sums of the maps."""
+        self.set_result(out)
+        self.run()
+
+    def grad_input(self, grad_output):
+        """Maps = (from the second step on: +=) the gradients for grad_output (K, C, PH, PW)."""
+        self.set_result(grad_output)
+        self.run()
+
+    def grad_boxes(self, grad_output, sums):
+        """Write partial sums (sums_per_box, boxes, edges), float64, of the gradients of boxes.
+
+        The sum of a group is written at its first block; the other sums are left as they are.
+        """
+        self.set_result(grad_output)
+        self.set_partial_sums(sums)
+        self.run()
+
+    def max_pixel(self, out, argmax):
+        """out (K, C, PH, PW) = the largest pixels, argmax (the same or None) = where they are."""
+        self.set_result(out)
+        if argmax is not None:
+            self.set_argmax(argmax)
+        self.run()
+
+    def max_pixel_grad(self, grad_output, argmax):
+        """Set the map to the sums of grad_output (K, C, PH, PW) at the pixels of argmax.
+
+        All three lie end to end in the layout of the call.  Return whether an index was of no
+        pixel; such indices are passed over.
+        """
+        self.set_result(grad_output)
+        self.set_argmax(argmax)
+        self.calls.bins.x = self.channels if self.last else 1      # also where there is one bin
+        self.run()
+        return self.bad != 0
+
+    def max_sample(self, out, bint products):
+        """out (K, C, PH, PW) = the largest samples of the map, or the largest products."""
+        self.calls.products = products
+        self.set_result(out)
+        self.run()
+
+    def max_sample_grad(self, grad_output, grad_input, bint products):
+        """grad_input (N, C, H, W) = grad_output (K, C, PH, PW) where the map has its winners.
+
+        From the second step on it is added to what is there.
+        """
+        self.calls.products = products
+        self.set_result(grad_output)
+        self.calls.grad_input = start_of(
+            grad_input, self.itemsize, &self.calls.grad_strides)
+        self.run()
 
     # What gradients of the boxes and tests look at
 
@@ -586,8 +643,12 @@ cdef class Plan:
             for i in range(self.levels) if self.calls[i].tables.count > 0])
 
     def tables(self, Py_ssize_t level=0):
-        """The strategy of a level, and copies of its tables by the names of struct Tables."""
+        """Copies of the tables of a level, by the names of struct Tables."""
         return copied_tables(&self.calls[level], self.dtype)
+
+    def method(self, Py_ssize_t level=0):
+        """The name of the method of a level."""
+        return self.methods[level].name.decode()
 
     def tasks_made(self):
         """The tasks of this step, as dictionaries of what struct Task has."""

@@ -11,7 +11,7 @@ from libc.stdint cimport int32_t, uint8_t
 from simd.structs cimport Strides
 from simd.table cimport Simd
 
-cdef enum Purpose:                 # what a plan is for
+cdef enum:                         # purposes: what a plan is for, which is a pass
     FORWARD
     GRAD_INPUT
     GRAD_BOXES
@@ -19,6 +19,7 @@ cdef enum Purpose:                 # what a plan is for
     MAX_PIXEL_GRAD
     MAX_SAMPLE
     MAX_SAMPLE_GRAD
+    PURPOSES                       # how many there are
 
 
 cdef inline bint writes_maps(int purpose) noexcept nogil:
@@ -32,13 +33,6 @@ cdef enum Kind:                    # of tables: what the bins of a box read
     PIXEL_SPANS                    # all pixels of a span of either axis
     SPARSE_TAPS                    # pixels (y, x), each with a weight: the box is turned
 
-cdef enum Strategy:                # how pixels become lanes
-    PLANES                         # channels are lanes; their planes are packed into a tile
-    PIXELS                         # channels are lanes; they lie together and are read in place
-    BINS                           # channels are lanes; each bin has channels of its own
-    ROW_LANES                      # bin rows are lanes, since channels are few
-    SCALARS                        # channels are few, and each number is computed by itself
-
 cdef enum Load:                    # how a task gets its pixels
     PACK_WINDOW                    # the window of each box, or nothing where it is read in place
     PACK_ROWS                      # whole rows, once for all boxes of the task
@@ -46,25 +40,11 @@ cdef enum Load:                    # how a task gets its pixels
     COPY_PER_BOX                   # each window by itself, several blocks if the tile has room
 
 
-cdef inline bint holds_pixels(int load) noexcept nogil:
-    """Whether the tile of a task holds the pixels of later boxes too, and so any window of them."""
-    return load == PACK_ROWS or load == COPY_ONCE
-
-
-cdef enum How:                     # how bins of a box are computed: odd ones along x first
-    EMPTY = 0                      # they read no pixel and are 0
-    CELLS = 2                      # of a window larger than a tile: cell by cell, along y first
-    WINDOW_Y = 4                   # of a window that is loaded at once
-    WINDOW_X
-    TAPS_Y = 6                     # of a thin box: of the rows and columns with taps alone
-    TAPS_X
-    PIXELS_Y = 8                   # of several channel blocks, which lie together and stay there
-    PIXELS_X
-    NUMBERS_Y = 10                 # each number by itself
-    NUMBERS_X
-    ROWS = 12                      # a lane vector of bin rows at once
-    SPARSE = 14                    # of a turned box, tap by tap
-    SPARSE_PIXELS = 16             # of several channel blocks, which lie together and stay there
+cdef enum Way:                     # how the bins of an upright box are computed
+    NOTHING                        # they read no pixel
+    WHOLE                          # their window is loaded at once
+    TAPS                           # only the rows and columns that have taps are loaded
+    CELLS                          # their window is larger than a tile, and is loaded cell by cell
 
 
 cdef struct Scale:
@@ -112,7 +92,8 @@ cdef struct Tables:                # of boxes first .. stop - 1 of an order
     Py_ssize_t *starts             # [images + 1]: as in the order, but counted from `first`
     const int32_t *rows            # [i]: of the output, which are the boxes of the order
     int32_t *windows               # [i][y0, y1, x0, x1]: pixels that the box reads
-    uint8_t *how                   # [i]: of enum How, behind the windows in their memory
+    uint8_t *ways                  # [i]: of enum Way, behind the windows in their memory
+    uint8_t *x_first               # [i]: whether a box is contracted along x first; behind the ways
     # The taps of each bin, first y and then x of a box.  PIXEL_SPANS: the pixels themselves, and
     # nothing of what follows.
     int32_t *spans                 # [i][PH + PW][2]; SPARSE_TAPS: [i][PH * PW][2]
@@ -178,9 +159,8 @@ cdef struct Call:                  # what a call does with one level; most often
     Order order
     Tables tables
     Layout layout
-    int purpose                    # of enum Purpose
+    int purpose
     bint position_sensitive        # each bin has channels of its own
-    int strategy                   # of enum Strategy
     int edges                      # numbers of a box that have gradients: 4 or 5
     int store                      # of enum store of simd/structs.h
     int ph

@@ -169,8 +169,9 @@ cdef inline int make_windows(Call *call, Py_ssize_t count) except -1:
     for n in range(call.map.images + 1):
         tables.starts[n] = (min(max(starts[n] - starts[0], tables.first), tables.stop)
                             - tables.first)
-    tables.windows = <int32_t*>allocate(tables, count, 4 * sizeof(int32_t) + 1)
-    tables.how = <uint8_t*>(tables.windows + 4 * count)
+    tables.windows = <int32_t*>allocate(tables, count, 4 * sizeof(int32_t) + 2)
+    tables.ways = <uint8_t*>(tables.windows + 4 * count)
+    tables.x_first = tables.ways + count
     return 0
 
 
@@ -205,8 +206,8 @@ cdef inline TapSlots *make_slots(int threads) except NULL:
 
 
 cdef inline Py_ssize_t bytes_of_box(const Tables *tables) noexcept nogil:
-    """Of tables without taps: window, `how`, spans, and room to place taps."""
-    return (4 * sizeof(int32_t) + 1 + 2 * sizeof(Py_ssize_t)
+    """Of tables without taps: window, way, axis, spans, and room to place taps."""
+    return (4 * sizeof(int32_t) + 2 + 2 * sizeof(Py_ssize_t)
             + 2 * tables.spans_of_box * <Py_ssize_t>sizeof(int32_t))
 
 

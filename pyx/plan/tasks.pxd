@@ -6,14 +6,14 @@ A task owns what it writes. So no two tasks meet, and results do not depend on t
     add_image_to_write   gradients of the input: a rectangle of one image, and all boxes of it
 
 Both are for some channel blocks, of a lane vector of channels each. Where each bin has channels of
-its own (strategy BINS), a task is for some bins too.
+its own, a task is for some bins too.
 
 How an image becomes tasks, here to read:
 
     cover     what its boxes read
-    pieces    into how many shares channel blocks and bins are divided: a function per strategy
+    shares    into how many shares the method divides channel blocks and bins
     chunk     the next boxes: enough work for one task for each share
-    load      how the tasks of this chunk get their pixels: plan/choose.pxd
+    load      how the tasks of this chunk get their pixels
     add       a task for each share
 
 Costs are counted in operations on a lane vector.
@@ -24,22 +24,15 @@ from libc.stdlib cimport free, qsort, realloc
 from libc.string cimport memset
 
 from plan.arrays cimport room_for
-from plan.choose cimport (
-    TILE_PIXELS, Cover, Pieces, Work, bins_are_worth_copying, bins_are_written_together,
-    load_of_chunk, packs_nothing, pixels_are_worth_copying, rows_are_summed_apart, rows_contiguous,
-)
+from plan.facts cimport TILE_PIXELS, rows_contiguous
 from plan.layout cimport slope_pixels
+from plan.method cimport Cover, Method, Shares, Work
 from plan.structs cimport (
-    BINS, COPY_ONCE, GRAD_BOXES, GRAD_INPUT, PACK_WINDOW, PIXELS, SCALARS, Call, Task, Tasks,
-    writes_maps,
-)
+    GRAD_BOXES, GRAD_INPUT, PACK_ROWS, PACK_WINDOW, Call, Task, Tasks, writes_maps)
 from plan.tables cimport window_area
-from simd.structs cimport BINS_TOGETHER, LANE_BYTES
 from tuning cimport (
-    BIN_COST, BIN_RANGE_BYTES, COPY_PIXELS_BYTES, DIVIDE_SHARE, EVEN_SHARE,
-    NARROW_COST, PIXEL_COST, PLANES_BYTES, SERIAL_COST, SLOPE_BLOCKS,
-    TASKS_PER_THREAD, WHOLE_ROWS,
-)
+    BIN_COST, DIVIDE_SHARE, EVEN_SHARE, MOVE_COST, NARROW_COST, PIXEL_COST, SERIAL_COST,
+    SLOPE_BLOCKS, TASKS_PER_THREAD, WHOLE_ROWS)
 
 
 # --- the list
@@ -58,16 +51,16 @@ cdef inline int add_task(Tasks *tasks, Task task, double cost) except -1:
     return 0
 
 
-cdef inline int add_pieces(
-        Tasks *tasks, const Work *work, Pieces pieces, Task task, double cost) except -1:
+cdef inline int add_shares(
+        Tasks *tasks, const Work *work, Shares shares, Task task, double cost) except -1:
     """Add a task for each share of blocks and bins. cost: of one block and one bin."""
     cdef Py_ssize_t b, z
-    for b in range(pieces.blocks):
-        task.first_block = first_block(work, b * work.units // pieces.blocks)
-        task.stop_block = first_block(work, (b + 1) * work.units // pieces.blocks)
-        for z in range(pieces.bins):
-            task.first_bin = z * work.bins // pieces.bins
-            task.stop_bin = (z + 1) * work.bins // pieces.bins
+    for b in range(shares.blocks):
+        task.first_block = first_block(work, b * work.units // shares.blocks)
+        task.stop_block = first_block(work, (b + 1) * work.units // shares.blocks)
+        for z in range(shares.bins):
+            task.first_bin = z * work.bins // shares.bins
+            task.stop_bin = (z + 1) * work.bins // shares.bins
             add_task(tasks, task, cost * (task.stop_block - task.first_block)
                      * (task.stop_bin - task.first_bin))
     return 0
@@ -100,7 +93,8 @@ cdef inline double cost_of_box(const Call *call, Py_ssize_t box) noexcept nogil:
 
 
 cdef inline Work work_of(
-        const Call *calls, Py_ssize_t count, int threads) noexcept nogil:
+        const Call *calls, const Method *const *methods, Py_ssize_t count,
+        int threads) noexcept nogil:
     cdef Work work
     cdef const Call *call
     cdef Py_ssize_t level, i
@@ -109,7 +103,7 @@ cdef inline Work work_of(
     work.blocks = work.units = ceiling(calls.channels, calls.lanes)
     work.whole_blocks = calls.channels // calls.lanes
     work.tile_pixels = TILE_PIXELS
-    if calls.purpose == GRAD_BOXES and calls.strategy != BINS:
+    if calls.purpose == GRAD_BOXES and not calls.position_sensitive:
         work.units = (ceiling(work.whole_blocks, SLOPE_BLOCKS)
                       + work.blocks - work.whole_blocks)
         work.tile_pixels = slope_pixels(max(min(work.whole_blocks, SLOPE_BLOCKS), 1))
@@ -119,13 +113,13 @@ cdef inline Work work_of(
             cost += cost_of_box(call, i)
         if writes_maps(call.purpose) and call.tables.count > 0:
             cost += (<double>call.map.images * call.map.rows * call.map.columns
-                     * (work.bins if call.strategy == BINS else 1))
+                     * (work.bins if methods[level].bins_apart else 1))
     cost *= work.blocks
     # A little more than an even share: where shares of bins are even, rounding must not divide the
     # boxes too.
     work.cost = EVEN_SHARE * cost / (TASKS_PER_THREAD * threads)
     work.threads = threads
-    if calls.strategy == BINS and not writes_maps(calls.purpose):
+    if methods[0] != NULL and methods[0].bins_apart and not writes_maps(calls.purpose):
         cost *= NARROW_COST
     if cost < SERIAL_COST or threads == 1:
         work.threads, work.cost = 1, INFINITY
@@ -142,22 +136,26 @@ cdef inline Py_ssize_t first_block(const Work *work, Py_ssize_t unit) noexcept n
 
 
 cdef inline int list_tasks(
-        Tasks *tasks, const Call *calls, Py_ssize_t count, int threads) except -1:
-    """Fill the list for all levels, at least one, and return how many threads are worth waking."""
-    cdef Work work = work_of(calls, count, threads)
+        Tasks *tasks, const Call *calls, const Method *const *methods, Py_ssize_t count,
+        int threads) except -1:
+    """Fill the list for all levels, at least one, and return how many threads are worth waking.
+
+    methods: of each level, or NULL where it has no boxes.
+    """
+    cdef Work work = work_of(calls, methods, count, threads)
     cdef Py_ssize_t level, image
     cdef const Call *call
-    cdef Pieces pieces
+    cdef Shares shares
     tasks.count = 0
     for level in range(count):
         call = &calls[level]
         if call.tables.count > 0 and writes_maps(call.purpose):
-            pieces = pieces_to_write(call, &work)
+            shares = methods[level].shares_to_write(call, &work)
         for image in range(call.map.images if call.tables.count > 0 else 0):
             if writes_maps(call.purpose):
-                add_image_to_write(tasks, call, &work, &pieces, level, image)
+                add_image_to_write(tasks, call, &work, &shares, level, image)
             else:
-                add_image_to_read(tasks, call, &work, level, image)
+                add_image_to_read(tasks, call, &work, methods[level], level, image)
     if work.threads > 1 and not writes_maps(calls.purpose):
         qsort(tasks.items, tasks.count, sizeof(Task), compare_tasks)
     return min(work.threads, max(<int>tasks.count, 1))
@@ -166,24 +164,26 @@ cdef inline int list_tasks(
 # --- tasks that read: forward passes and gradients of the boxes
 
 cdef inline int add_image_to_read(
-        Tasks *tasks, const Call *call, const Work *work, Py_ssize_t level,
+        Tasks *tasks, const Call *call, const Work *work, const Method *method, Py_ssize_t level,
         Py_ssize_t image) except -1:
     cdef Py_ssize_t box = call.tables.starts[image], stop = call.tables.starts[image + 1]
     cdef Cover cover = cover_of_boxes(call, box, stop), chunk
-    cdef Pieces pieces
+    cdef Shares shares
     cdef Task task
     if box == stop:
         return 0
-    pieces = pieces_of_image(call, work, &cover, stop - box)
+    shares = method.shares_to_read(call, work, &cover, stop - box)
     task.level, task.image = level, image
     while box < stop:
         task.first_box = box
-        box = stop_of_chunk(call, work, &pieces, cover.x1 - cover.x0, box, stop)
+        box = stop_of_chunk(call, work, &shares, cover.x1 - cover.x0, box, stop)
         task.stop_box = box
         chunk = cover_of_boxes(call, task.first_box, box)
         task.y0, task.y1, task.x0, task.x1 = chunk.y0, chunk.y1, chunk.x0, chunk.x1
-        task.load = load_of_chunk(call, work, &pieces, &chunk, task.first_box, box)
-        add_pieces(tasks, work, pieces_of_chunk(call, work, &pieces, &chunk), task, chunk.cost)
+        task.load = load_of_chunk(call, work, &shares, &chunk, task.first_box, box)
+        if shares.divides_boxes:
+            shares.blocks = blocks_of_chunk(work, &chunk)
+        add_shares(tasks, work, shares, task, chunk.cost)
     return 0
 
 
@@ -221,12 +221,11 @@ cdef inline bint is_tall(
         const Call *call, const Work *work, Py_ssize_t columns, Py_ssize_t box) noexcept nogil:
     """Whether the tile has no room for the rows of a box, so that it cannot share packed rows."""
     cdef const int32_t *window = call.tables.windows + 4 * box
-    return (not packs_nothing(call) and call.strategy != PIXELS
-            and (window[1] - window[0]) * columns > work.tile_pixels)
+    return (window[1] - window[0]) * columns > work.tile_pixels
 
 
 cdef inline Py_ssize_t stop_of_chunk(
-        const Call *call, const Work *work, const Pieces *pieces, Py_ssize_t columns,
+        const Call *call, const Work *work, const Shares *shares, Py_ssize_t columns,
         Py_ssize_t first, Py_ssize_t stop) noexcept nogil:
     """Return the end of the boxes of a task that begins with box `first`. The task has that box,
     and takes further ones while its share of blocks and bins costs no more than work.cost.
@@ -234,146 +233,76 @@ cdef inline Py_ssize_t stop_of_chunk(
     Tall boxes, which are sorted behind all others, have tasks of their own: a task that holds one
     of them would pack the window of each box.
     """
-    cdef bint tall = is_tall(call, work, columns, first)
+    cdef bint packs = shares.pixel_cost > 0, tall = packs and is_tall(call, work, columns, first)
     cdef Py_ssize_t i = first
     cdef double cost = 0
-    stop = min(stop, first + pieces.max_boxes)
+    stop = min(stop, first + shares.max_boxes)
     while i < stop:
         cost += cost_of_box(call, i)
-        if i > first and (cost * work.blocks / (pieces.blocks * pieces.bins) > work.cost
-                          or is_tall(call, work, columns, i) != tall):
+        if i > first and (cost * work.blocks / (shares.blocks * shares.bins) > work.cost
+                          or packs and is_tall(call, work, columns, i) != tall):
             break
         i += 1
     return i
 
 
-# --- pieces, one function per strategy
-
-cdef inline Pieces pieces_of_image(
-        const Call *call, const Work *work, const Cover *cover, Py_ssize_t boxes) noexcept nogil:
-    if call.strategy == BINS:
-        return pieces_of_bins(call, work, cover)
-    if call.strategy == PIXELS:
-        return pieces_of_pixels(call, work, cover, boxes)
-    return pieces_of_planes(work)
+cdef inline Py_ssize_t blocks_of_chunk(const Work *work, const Cover *chunk) noexcept nogil:
+    """Into how many shares blocks are divided for boxes that are much of what a thread does."""
+    cdef double shares = chunk.cost * work.blocks / (DIVIDE_SHARE * work.cost)
+    return min(max(<Py_ssize_t>ceil(shares), 1), work.units)
 
 
-cdef inline Pieces pieces_of_planes(const Work *work) noexcept nogil:
-    """Each task packs the planes of one unit of channels."""
-    cdef Pieces pieces
-    pieces.blocks, pieces.bins = work.units, 1
-    pieces.load, pieces.max_boxes = PACK_WINDOW, INT32_MAX
-    return pieces
+cdef inline int load_of_chunk(
+        const Call *call, const Work *work, const Shares *shares, const Cover *chunk,
+        Py_ssize_t first, Py_ssize_t stop) noexcept nogil:
+    """How the tasks of some boxes get their pixels."""
+    cdef double of_windows = shares.pixel_cost * chunk.area + shares.row_cost * chunk.rows
+    if (shares.load == PACK_WINDOW and shares.pixel_cost > 0
+            and chunk.max_rows * (chunk.x1 - chunk.x0) <= work.tile_pixels
+            and cost_of_rows(call, work, chunk, first, stop) < of_windows):
+        return PACK_ROWS
+    return shares.load
 
 
-cdef inline Pieces pieces_of_pixels(
-        const Call *call, const Work *work, const Cover *cover, Py_ssize_t boxes) noexcept nogil:
-    """A task is for all channels of a pixel, which lie together. But where its boxes read the same
-    pixels often, these are copied once, as many channels at a time as stay in cache."""
-    cdef Pieces pieces = pieces_of_planes(work)
-    cdef double for_cost = ceil(cover.max_cost * work.blocks / work.cost)
-    cdef double for_cache = ceil(cover.hull * work.blocks * LANE_BYTES / COPY_PIXELS_BYTES)
-    pieces.blocks = min(max(<Py_ssize_t>for_cost, <Py_ssize_t>for_cache), work.units)
-    if pixels_are_worth_copying(call, work, cover, pieces.blocks, boxes):
-        pieces.load = COPY_ONCE
-    else:
-        pieces.blocks = 1
-    return pieces
-
-
-cdef inline Pieces pieces_of_bins(
-        const Call *call, const Work *work, const Cover *cover) noexcept nogil:
-    """A task is for some bins of a block. Where the channels of a pixel lie together, what bins
-    read is copied for several of them at once: as many as the tile has room for."""
-    cdef Pieces pieces = pieces_of_planes(work)
-    cdef Py_ssize_t copied, together
-    pieces.bins = pieces_of_all_bins(work, work.blocks)
-    if not rows_contiguous(call) and 0 < cover.hull <= TILE_PIXELS:
-        copied = max(pieces.bins, ceiling(work.bins, TILE_PIXELS // <Py_ssize_t>cover.hull))
-        together = ceiling(work.bins, copied)
-        if bins_are_worth_copying(call, work, cover, together):
-            pieces.bins, pieces.load = copied, COPY_ONCE
-    together = ceiling(work.bins, pieces.bins)
-    pieces.max_boxes = max(BIN_RANGE_BYTES // (LANE_BYTES * together), 1)
-    return pieces
-
-
-cdef inline Py_ssize_t pieces_of_all_bins(const Work *work, Py_ssize_t others) noexcept nogil:
-    """Return into how many shares bins are divided: enough for all threads, if there are `others`
-    to divide already, and so many that a task has no more than it computes together."""
-    cdef Py_ssize_t enough = min(work.bins, ceiling(TASKS_PER_THREAD * work.threads, others))
-    return max(ceiling(work.bins, BINS_TOGETHER), enough)
-
-
-# --- chunks of the boxes of an image
-
-cdef inline Pieces pieces_of_chunk(
-        const Call *call, const Work *work, const Pieces *image,
-        const Cover *chunk) noexcept nogil:
-    """Return the pieces of the image, unless pixels are read in place. Then channels are divided
-    only for boxes that are much of what a thread does: reading some channels of a pixel is slow."""
-    cdef Pieces pieces = image[0]
-    cdef double shares
-    if call.strategy == PIXELS and pieces.load != COPY_ONCE:
-        shares = chunk.cost * work.blocks / (DIVIDE_SHARE * work.cost)
-        pieces.blocks = min(max(<Py_ssize_t>ceil(shares), 1), work.units)
-    return pieces
+cdef inline double cost_of_rows(
+        const Call *call, const Work *work, const Cover *chunk, Py_ssize_t first,
+        Py_ssize_t stop) noexcept nogil:
+    """Return what packing whole rows costs, in pixels: each row is packed once. Where the tile has
+    no room for all of them, most boxes that take half of it move what it holds."""
+    cdef const int32_t *windows = call.tables.windows
+    cdef Py_ssize_t i, columns = chunk.x1 - chunk.x0
+    cdef double cost = chunk.hull
+    if chunk.hull > work.tile_pixels:
+        for i in range(first, stop):
+            if 2 * (windows[4 * i + 1] - windows[4 * i]) * columns > work.tile_pixels:
+                cost += MOVE_COST * work.tile_pixels
+    return cost
 
 
 # --- tasks that write: gradients of the input
 
-cdef inline Pieces pieces_to_write(const Call *call, const Work *work) noexcept nogil:
-    """Return how channels and bins are divided: one block, or all blocks of a pixel that lie
-    together, or of each bin its own channels."""
-    cdef Pieces pieces = pieces_of_planes(work)
-    cdef Py_ssize_t pixels = call.map.rows * call.map.columns, for_cache = 1
-    if call.strategy == BINS:
-        # Channels of neighbouring bins lie together. They are written together if that is worth it.
-        pieces.bins = pieces_of_all_bins(work, call.map.images * work.blocks)
-        if bins_are_written_together(call, ceiling(work.bins, pieces.bins)):
-            pieces.load = COPY_ONCE
-        else:
-            pieces.bins = work.bins
-    if call.strategy == SCALARS and not rows_contiguous(call):
-        pieces.blocks = 1
-    if call.purpose != GRAD_INPUT:
-        # No more planes than stay in cache, since each box writes to all of them. The channels of
-        # a pixel are written together, whatever their number.
-        if call.strategy != PIXELS:
-            for_cache = ceiling(work.blocks * pixels * LANE_BYTES, PLANES_BYTES)
-        pieces.blocks = min(work.blocks, max(<Py_ssize_t>work.threads, for_cache))
-        if rows_are_summed_apart(call, pieces.blocks, ceiling(work.blocks, pieces.blocks)):
-            pieces.load = COPY_ONCE
-    elif call.strategy == PIXELS:
-        pieces.blocks = 1
-    set_rectangles(call, work, &pieces)
-    return pieces
-
-
 cdef inline void set_rectangles(
-        const Call *call, const Work *work, Pieces *pieces) noexcept nogil:
-    """The largest rectangles whose pixels, for all bins of a task, the tile has room for.
+        const Call *call, const Work *work, Py_ssize_t together, Shares *shares) noexcept nogil:
+    """Set the largest rectangles whose pixels, of so many bins together, the tile has room for.
 
     Rows are divided further only where images, blocks and bins do not make enough tasks.  In
     gradients of maxima each bin writes anywhere in its box, or in the map, so that rectangles are
     as large as they can be, and of whole rows.
     """
-    cdef Py_ssize_t wanted = work.threads, together = 1
-    cdef Py_ssize_t others = call.map.images * pieces.blocks * pieces.bins
-    pieces.columns, pieces.rows = call.map.columns, call.map.rows
+    cdef Py_ssize_t wanted = work.threads
+    cdef Py_ssize_t others = call.map.images * shares.blocks * shares.bins
+    shares.columns, shares.rows = call.map.columns, call.map.rows
     if call.purpose == GRAD_INPUT:
         wanted *= TASKS_PER_THREAD
-        if call.strategy == BINS and pieces.load == COPY_ONCE:
-            together = ceiling(work.bins, pieces.bins)
-        pieces.columns = max(min(pieces.columns, TILE_PIXELS // together), 1)
-        pieces.rows = max(min(pieces.rows, TILE_PIXELS // (pieces.columns * together)), 1)
-    pieces.bands = ceiling(call.map.rows, pieces.rows)
+        shares.columns = max(min(shares.columns, TILE_PIXELS // together), 1)
+        shares.rows = max(min(shares.rows, TILE_PIXELS // (shares.columns * together)), 1)
+    shares.bands = ceiling(call.map.rows, shares.rows)
     if work.threads > 1:
-        pieces.bands = max(pieces.bands, ceiling(wanted, max(others, 1)))
+        shares.bands = max(shares.bands, ceiling(wanted, max(others, 1)))
 
 
 cdef inline int add_image_to_write(
-        Tasks *tasks, const Call *call, const Work *work, const Pieces *pieces, Py_ssize_t level,
+        Tasks *tasks, const Call *call, const Work *work, const Shares *shares, Py_ssize_t level,
         Py_ssize_t image) except -1:
     """Add the tasks of an image: bands of rows that cost as much each, cut to the columns that the
     tile has room for.  An image without boxes is written with zeros, unless gradients are added to
@@ -383,7 +312,7 @@ cdef inline int add_image_to_write(
     cdef Task task
     task.level, task.image = level, image
     task.first_box, task.stop_box = call.tables.starts[image], call.tables.starts[image + 1]
-    task.load, task.y1 = pieces.load, 0
+    task.load, task.y1 = shares.load, 0
     if call.add and task.first_box == task.stop_box:
         return 0
     costs = <double*>room_for(call.map.rows + 1, sizeof(double))
@@ -391,11 +320,11 @@ cdef inline int add_image_to_write(
     try:
         while task.y1 < call.map.rows:
             task.y0, task.x1 = task.y1, 0
-            task.y1 = stop_of_band(call, pieces, task.y0, costs, cost / pieces.bands)
+            task.y1 = stop_of_band(call, shares, task.y0, costs, cost / shares.bands)
             while task.x1 < call.map.columns:
                 task.x0 = task.x1
-                task.x1 = min(task.x0 + pieces.columns, call.map.columns)
-                add_pieces(tasks, work, pieces[0], task, 0)
+                task.x1 = min(task.x0 + shares.columns, call.map.columns)
+                add_shares(tasks, work, shares[0], task, 0)
     finally:
         free(costs)
     return 0
@@ -422,9 +351,9 @@ cdef inline double costs_of_rows(
 
 
 cdef inline Py_ssize_t stop_of_band(
-        const Call *call, const Pieces *pieces, Py_ssize_t first, const double *costs,
+        const Call *call, const Shares *shares, Py_ssize_t first, const double *costs,
         double cost) noexcept nogil:
-    cdef Py_ssize_t y, stop = min(call.map.rows, first + pieces.rows)
+    cdef Py_ssize_t y, stop = min(call.map.rows, first + shares.rows)
     cdef double seen = 0
     for y in range(first, stop):
         seen += costs[y]

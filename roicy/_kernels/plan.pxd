@@ -1,6 +1,7 @@
-"""What pyx/plan/plan.pyx offers to kernels; here, where Cython looks for it."""
+"""The attributes of the classes of pyx/plan/plan.pyx; here, where Cython looks for them."""
 from libc.stdint cimport int32_t
 
+from plan.method cimport Method
 from plan.rules cimport RuleNumbers
 from plan.structs cimport Boxes, Call, Tasks
 
@@ -15,8 +16,8 @@ cdef class Rule:
 
 
 cdef class Plan:
-    # for kernels
     cdef Call *calls               # of each level
+    cdef const Method **methods    # of each level, or NULL where it has no boxes
     cdef Tasks tasks
     cdef readonly int threads      # that carry out this step
     cdef Py_ssize_t scratch_bytes  # of each
@@ -49,8 +50,7 @@ cdef class Plan:
     cdef bint done
     cdef int32_t bad               # 1 once a task met an index of no pixel
 
-    # arrays of a step, from kernels
     cdef int set_result(self, array) except -1
     cdef int set_argmax(self, array) except -1
-    cdef int set_gradient(self, array) except -1
     cdef int set_partial_sums(self, array) except -1
+    cdef int run(self) except -1

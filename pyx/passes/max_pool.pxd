@@ -1,4 +1,4 @@
-"""The largest pixel of a bin: the kernels of roi_pool.
+"""The largest pixel of a bin: the passes of roi_pool.
 
     out[k, c, p, q] = max over y in rows of p, x in columns of q of input[image of k, c, y, x]
     argmax[k, c, p, q] = y * W + x of the first such pixel in row order, -1 for none
@@ -12,22 +12,17 @@ The argmax is searched for bin by bin, in the order of rows, and so are the maxi
 than a tile, cell by cell.  The gradient goes to it, and has no
 arithmetic to share between lanes, so it works on planes directly.
 """
-from cython.parallel cimport prange
 from libc.stdint cimport int32_t, uint32_t
 from libc.string cimport memset
 
-from kernels.maxima cimport begin_maxima
-from kernels.nest cimport Part, Scratch, Step, begin_steps, next_step, run
-from move.tile cimport before_cells, cell_columns, cell_rows, load, next_cell
-from plan.arrays cimport start_of
-from plan.structs cimport COPY_ONCE, PIXELS_Y, WINDOW_Y, Call, Task
-from roicy._kernels.isa cimport tables
-from roicy._kernels.machine cimport startable
-from roicy._kernels.plan cimport Plan
+from passes.lowest cimport begin_maxima
+from passes.steps cimport Part, Scratch, Step, begin_steps, next_step
+from passes.tile cimport before_cells, cell_columns, cell_rows, load, next_cell
+from plan.structs cimport COPY_ONCE, WHOLE, Call, Task
 from simd.structs cimport (LANE_BYTES, Pixels, PlaneRows, Stream, Strides, Target, Tile, Vectors,
                            View, Window, Winners, real, stream_fence)
-from simd.table cimport Simd, stream_rest, stream_some
-from tuning cimport ROUND_NUMBERS, STRIP_BYTES
+from simd.table cimport stream_rest, stream_some
+from tuning cimport STRIP_BYTES
 
 cdef extern from *:
     enum:
@@ -35,7 +30,7 @@ cdef extern from *:
     void __atomic_store_n(int32_t *to, int32_t number, int order) noexcept nogil
 
 
-cdef void reduce_window(
+cdef inline void reduce_window(
         const Call *call, const Part *part, const real *pixels, const View *steps, real *strip,
         real *bins, Stream *queue) noexcept nogil:
     """bins = the largest pixels of a window; several bin rows share a loop over columns."""
@@ -73,7 +68,7 @@ cdef void reduce_window(
 
 # With the indices of the largest pixels, or cell by cell.
 
-cdef void search_part(
+cdef inline void search_part(
         const Call *call, const Part *part, Tile *tile, real *memory, real *bins,
         int32_t *bins_at) noexcept nogil:
     """bins = the largest pixels of a window, and where they are, cell by cell."""
@@ -109,7 +104,7 @@ cdef void search_part(
                 i += lanes
 
 
-cdef void store_argmax(
+cdef inline void store_argmax(
         const Call *call, const Part *part, const int32_t *bins_at, real *strip,
         const Target *bins_target) noexcept nogil:
     """Indices [p][q][lane] to the argmax."""
@@ -130,13 +125,13 @@ cdef void store_argmax(
                         bins_at[(p * qs + q) * call.lanes + lane]
 
 
-cdef void pool_planes(const Call *call, Step *step, real *out) noexcept nogil:
+cdef inline void pool_planes(const Call *call, Step *step, real *out) noexcept nogil:
     """Some bins of a box, of one channel block; out: bin (0, 0)."""
     cdef Part *part = &step.part
     cdef Scratch *scratch = &step.scratch
     cdef real *strip = <real*>scratch.strip
     cdef real *bins = <real*>scratch.bins
-    cdef bint search = call.argmax != NULL or step.how != WINDOW_Y
+    cdef bint search = call.argmax != NULL or part.way != WHOLE
     cdef const real *pixels
     cdef View steps
     cdef Target target = step.target
@@ -155,7 +150,7 @@ cdef void pool_planes(const Call *call, Step *step, real *out) noexcept nogil:
         stream_rest(call.simd, &scratch.queue)      # from the strip, which is needed again
 
 
-cdef void pool_pixels(
+cdef inline void pool_pixels(
         const Call *call, const Part *part, const Tile *tile, real *out,
         Scratch *scratch) noexcept nogil:
     """Some bins of a box, of part.blocks blocks that lie together: nothing is packed."""
@@ -193,22 +188,14 @@ cdef void pool_pixels(
         call.simd.put_pixels(bins, qs, width, row, call.bins.x, call.store)
 
 
-cdef void pool_task(const Call *call, const Task *task, char *memory, real _) noexcept nogil:
+cdef inline void pool_task(const Call *call, const Task *task, char *memory, real _) noexcept nogil:
     cdef Step step
     begin_steps(call, task, memory, call.argmax == NULL, &step)
     while next_step(call, task, &step):
-        if step.how == PIXELS_Y:
+        if step.joined:
             pool_pixels(call, &step.part, &step.tile, <real*>step.bins, &step.scratch)
         else:
             pool_planes(call, &step, <real*>step.bins)
-
-
-def forward(Plan plan, out, argmax):
-    """out (K, C, PH, PW) = the largest pixels, argmax (K, C, PH, PW) or None: where they are."""
-    plan.set_result(out)
-    if argmax is not None:
-        plan.set_argmax(argmax)
-    run(plan, pool_task[float], pool_task[double])
 
 
 # The gradient of the input.
@@ -236,7 +223,7 @@ cdef inline Winners winners_of(
     return box
 
 
-cdef void backward_task(
+cdef inline void pool_grad_task(
         const Call *call, const Task *task, char *memory, real _) noexcept nogil:
     """The rows of a task, from border to border.
 
@@ -273,29 +260,3 @@ cdef void backward_task(
         stream_fence()
     if bad:
         __atomic_store_n(call.bad, 1, __ATOMIC_RELAXED)
-
-
-def backward(Plan plan, grad_output, argmax):
-    """Set the plan's map to the sums of grad_output (K, C, PH, PW) at the pixels of argmax.
-
-    All three lie end to end in the layout of the call.  Return whether an index was of no pixel;
-    such indices are passed over.
-    """
-    plan.set_result(grad_output)
-    plan.set_argmax(argmax)
-    plan.calls[0].bins.x = plan.channels if plan.last else 1      # also where there is one bin
-    run(plan, backward_task[float], backward_task[double])
-    return plan.bad != 0
-
-
-def outside(argmax, Py_ssize_t count, Py_ssize_t pixels, int threads):
-    """Whether one of `count` indices, which lie end to end, is neither -1 nor in [0, pixels)."""
-    cdef Strides strides
-    cdef const int32_t *index = <const int32_t*>start_of(argmax, sizeof(int32_t), &strides)
-    cdef Py_ssize_t i, some = ROUND_NUMBERS
-    cdef int bad = 0
-    cdef const Simd *simd = tables
-    threads = startable(threads)
-    for i in prange(0, count, some, nogil=True, num_threads=threads, schedule="static"):
-        bad += simd.any_outside(index + i, min(count - i, some), <int32_t>pixels)
-    return bad > 0

@@ -2,11 +2,14 @@
 
 simd/tile.inc.h moves pixels into tiles and out of them.
 """
-from libc.stdint cimport int32_t
-
-from plan.structs cimport BINS, COPY_ONCE, Call, Map, Strides, Task, holds_pixels
-from simd.structs cimport LANE_BYTES, Tile, View, Window, real
+from plan.structs cimport COPY_ONCE, PACK_ROWS, Call, Map, Task
+from simd.structs cimport LANE_BYTES, Strides, Tile, View, Window, real
 from tuning cimport MAX_COLUMNS
+
+
+cdef inline bint is_shared(int load) noexcept nogil:
+    """Whether the tile of a task holds the pixels of later boxes too, and so any window of them."""
+    return load == PACK_ROWS or load == COPY_ONCE
 
 
 cdef inline Tile open_tile(
@@ -23,7 +26,7 @@ cdef inline Tile open_tile(
     tile.lanes = <int>min(<Py_ssize_t>call.lanes, call.channels - block * call.lanes)
     tile.in_place = (tile.lanes == call.lanes and tile.strides.channel == 1
                      and map.itemsize == call.itemsize)
-    tile.shared = holds_pixels(task.load)
+    tile.shared = is_shared(task.load)
     tile.capacity = call.layout.tile_bytes // LANE_BYTES
     tile.x0, tile.x1, tile.top, tile.bottom = task.x0, task.x1, task.y0, task.y1
     tile.capacity_rows = tile.capacity // max(tile.x1 - tile.x0, 1)
@@ -61,7 +64,7 @@ cdef inline Map load_once(const Call *call, const Task *task, char *tile) noexce
     cdef Py_ssize_t width = task.stop_block * call.lanes - first
     cdef Py_ssize_t rows = task.y1 - task.y0, columns = task.x1 - task.x0
     cdef const char *source
-    if task.load != COPY_ONCE or call.strategy == BINS:      # whose bins have a tile each
+    if task.load != COPY_ONCE or call.position_sensitive:      # whose bins have a tile each
         return near
     source = call.map.data + size * (task.image * strides.image + first
                                      + task.y0 * strides.y + task.x0 * strides.x)

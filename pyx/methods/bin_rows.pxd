@@ -1,15 +1,56 @@
-"""Row lanes: where channels are few, the bin rows of a channel are the lanes instead.
+"""Bin rows: where channels are few, the bin rows of a channel are the lanes.
 
-images/rows.h computes the sums.  It sums rows of pixels as they lie and transposes them.
+It is for upright boxes with many bin rows, as those of images are.  Rows of pixels are summed as
+they lie, and then transposed, by the loops of images/rows.h that sum crops.
 """
+from libc.stdint cimport int32_t
 from libc.string cimport memset
 
 from images.structs cimport CROP_CHANNELS, Lines, Source, Strip, Sums
-from kernels.nest cimport Part, Scratch
-from plan.choose cimport beyond_cache
+cimport methods.numbers as numbers
+from passes.steps cimport Part, Scratch, Step, begin_steps, next_step
+from plan.facts cimport beyond_cache
+from plan.layout cimport lay_out as lay_out_planes, whole_pages
+from plan.method cimport Method
 from plan.spans cimport hull
-from plan.structs cimport Call
+from plan.structs cimport FORWARD, SPARSE_TAPS, Call, Task, Tasks
+from plan.ways cimport channels_are_few, set_ways
 from simd.structs cimport LANE_BYTES, Strides, Target, Tile, prefetch_run, real
+from tuning cimport MAX_BINS, MAX_COLUMNS
+
+
+cdef inline Py_ssize_t most_columns(const Call *call) noexcept nogil:
+    """Columns of the widest window."""
+    cdef const int32_t *window = call.tables.windows
+    cdef Py_ssize_t columns = 0
+    for _ in range(call.tables.count):
+        columns = max(columns, <Py_ssize_t>(window[3] - window[2]))
+        window += 4
+    return columns
+
+
+cdef inline const char *unfit(const Call *call) noexcept nogil:
+    if call.tables.kind == SPARSE_TAPS:
+        return "the boxes are turned"
+    if call.position_sensitive:
+        return "each bin has channels of its own"
+    if call.channels > call.lanes:
+        return "channels fill more than one block"
+    if most_columns(call) > MAX_COLUMNS:
+        return "a window has too many columns"
+    return NULL
+
+
+cdef inline bint pays(const Call *call, Py_ssize_t thin) noexcept nogil:
+    """Whether channels are few.  Whole rows are read, and so most boxes must have many columns."""
+    return call.purpose == FORWARD and channels_are_few(call) and 2 * thin <= call.tables.count
+
+
+cdef inline void lay_out(Call *call, const Tasks *tasks, Py_ssize_t level) noexcept nogil:
+    """The strip has room for the columns of each window, of all channels."""
+    call.layout.strip_bytes = whole_pages(
+        max(call.layout.strip_bytes, most_columns(call) * call.channels * LANE_BYTES))
+    lay_out_planes(call, tasks, level)
 
 
 cdef inline Source source_of(const Call *call, const Tile *tile) noexcept nogil:
@@ -44,16 +85,16 @@ cdef inline void prefetch_rows(
 
 
 cdef inline void sum_channels(
-        const Call *call, const Part *part, Source *source, bint mixed, void *memory,
+        const Call *call, const Part *part, Source *source, bint interleaved, void *memory,
         real *bins) noexcept nogil:
     """Sum the bins of a part.  Lanes of `bins` are bin rows.
 
-    bins: [channel][column][lane], or [column][channel][lane] if channels are mixed; memory: of the
-    strip.
+    bins: [channel][column][lane], or [column][channel][lane] if channels are interleaved; memory:
+    of the strip.
     """
     cdef const char *start = source.start
     cdef int channels = <int>call.channels, columns = part.q1 - part.q0, c
-    cdef Py_ssize_t step = 1 if mixed else columns      # between channels
+    cdef Py_ssize_t step = 1 if interleaved else columns      # between channels
     cdef Strip strip
     cdef Lines y, x
     cdef Sums sums
@@ -67,7 +108,7 @@ cdef inline void sum_channels(
         source.start = start + strip.channel * source.stride_c
         call.simd.sum_strip(source, &y, part.p1 - part.p0, &strip)
         strip.channel += source.channels
-    sums.first, sums.step = 0, channels if mixed else 1
+    sums.first, sums.step = 0, channels if interleaved else 1
     for c in range(CROP_CHANNELS):
         sums.place[c], sums.scale[c], sums.bias[c] = c * step, 1, -0.0      # -0 stays -0
     while sums.first < channels:
@@ -77,12 +118,12 @@ cdef inline void sum_channels(
         sums.first += sums.channels
 
 
-cdef inline void reduce_row_lanes(
+cdef inline void sum_bin_rows(
         const Call *call, const Part *part, const Tile *tile, real *out,
         Scratch *scratch) noexcept nogil:
     """Up to a lane vector of bin rows of one box, of all channels; out: bin (0, 0)."""
     cdef Py_ssize_t planes = call.channels, columns = part.q1 - part.q0, c
-    cdef bint mixed = call.bins.channel == 1 and call.bins.x == call.channels
+    cdef bint interleaved = call.bins.channel == 1 and call.bins.x == call.channels
     cdef real *bins = <real*>scratch.bins
     cdef Source source = source_of(call, tile)
     cdef Target target
@@ -91,14 +132,32 @@ cdef inline void reduce_row_lanes(
             prefetch_rows(call, part, &source, 0)
         if part.p1 < call.ph:
             prefetch_rows(call, part, &source, part.p1)
-    sum_channels(call, part, &source, mixed, scratch.strip, bins)
+    sum_channels(call, part, &source, interleaved, scratch.strip, bins)
     target.strides.image, target.strides.y, target.strides.x = 0, 0, call.bins.x
     target.strides.channel, target.lanes = call.bins.y, part.p1 - part.p0
     target.store, target.queue = call.store, &scratch.queue
     target.staging = scratch.staging
-    if mixed:      # a row of bins is one run
+    if interleaved:      # a row of bins is one run
         target.strides.x, columns, planes = 1, columns * planes, 1
     out += part.p0 * call.bins.y + part.q0 * call.bins.x
     for c in range(planes):
         call.simd.unpack(bins, 1, columns, out + c * call.bins.channel, &target)
         bins += columns * (LANE_BYTES // sizeof(real))
+
+
+cdef inline void forward(const Call *call, const Task *task, char *memory, real _) noexcept nogil:
+    cdef Step step
+    begin_steps(call, task, memory, False, &step)
+    step.part.p_step = min(call.ph, call.lanes)
+    step.part.q_step = <int>min(<Py_ssize_t>call.pw, MAX_BINS // call.channels)
+    step.part.whole = step.part.p_step == call.ph and step.part.q_step == call.pw
+    while next_step(call, task, &step):
+        sum_bin_rows(call, &step.part, &step.tile, <real*>step.bins, &step.scratch)
+
+
+cdef inline void set_bin_rows(Method *method) noexcept:
+    method.name, method.unfit, method.pays = "bin_rows", unfit, pays
+    method.prepare, method.lay_out = set_ways, lay_out
+    method.shares_to_read = numbers.shares_to_read
+    method.passes[FORWARD].of_float = forward[float]
+    method.passes[FORWARD].of_double = forward[double]

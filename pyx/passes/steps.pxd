@@ -1,29 +1,20 @@
-"""Nest: threads, scratch, and the loops task -> box -> block -> part, once for all passes.
+"""Steps: the loops task -> box -> block -> part, once for all passes.
 
-A pass is a function of one task, for float and for double.  `run` calls it for every task on as
-many threads as the plan says.  Within it, `next_part` goes through the task's boxes, channel blocks
-and bins, and `next_step`, by which passes go on, also opens tiles and says how a part is computed,
-as plan/choose.pxd has decided.
+`next_step` goes through the boxes, channel blocks and bins of a task.  It opens tiles and says how
+a part is computed.
 """
 from libc.stdint cimport int32_t
 from libc.string cimport memset
 
-from move.prefetch cimport prefetch_ends
-from move.tile cimport load_once, open_tile
-from plan.choose cimport Side, blocks_together, choose_copy, how_in_task, how_of_bins, most_blocks
+from passes.prefetch cimport prefetch_ends
+from passes.tile cimport is_shared, load_once, open_tile
 from plan.spans cimport hull, hull_of_taps
-from plan.structs cimport (BINS, COPY_PER_BOX, PIXELS_Y, ROW_LANES, SPARSE, SPARSE_PIXELS,
-                           SPARSE_TAPS, Call, Map, Task, writes_maps)
-from roicy._kernels.plan cimport Plan
-from simd.structs cimport (STREAMING, Stream, Strides, Target, Tile, View, Window, real,
+from plan.structs cimport CELLS, NOTHING, SPARSE_TAPS, TAPS, WHOLE, Call, Map, Task, writes_maps
+from plan.ways cimport Side, has_few_taps, way_of_window, x_first
+from simd.structs cimport (LANE_BYTES, STREAMING, Stream, Strides, Target, Tile, View, Window, real,
                            stream_fence)
 from simd.table cimport stream_rest
-from threads cimport run_tasks
-from tuning cimport MAX_BIN_ROWS, MAX_BINS
-
-# The number is not read: its type chooses one of the two functions of a pass.
-ctypedef void (*FloatTask)(const Call *call, const Task *task, char *memory, float) noexcept nogil
-ctypedef void (*DoubleTask)(const Call *call, const Task *task, char *memory, double) noexcept nogil
+from tuning cimport BINS_BYTES, MAX_BIN_ROWS, MAX_BINS, WIDE_STRIP_BYTES
 
 
 cdef struct Scratch:               # of one thread
@@ -60,61 +51,6 @@ cdef inline Target target_of(
     return target
 
 
-# Threads and tasks
-
-cdef inline bint next_copy(const Call *call, const Task *task, Task *one) noexcept nogil:
-    """Set `one` to the next piece of a task that copies each box by itself; False after the last.
-
-    A piece is one box and as many channel blocks as the tile has room for.
-    """
-    one.first_block = one.stop_block
-    if one.first_block == task.stop_block:
-        one.first_block = task.first_block
-        one.first_box = one.stop_box
-        one.stop_box += 1
-    if one.first_box == task.stop_box:
-        return False
-    choose_copy(call, one, task.stop_block)
-    return True
-
-
-cdef struct Pass:                  # what `run` carries out
-    const Call *calls
-    const Task *tasks
-    FloatTask of_float
-    DoubleTask of_double
-
-
-cdef inline void run_piece(
-        const Pass *one, const Call *call, const Task *task, char *memory) noexcept nogil:
-    if call.itemsize == sizeof(float):
-        one.of_float(call, task, memory, 0)
-    else:
-        one.of_double(call, task, memory, 0)
-
-
-cdef inline void run_task(const void *given, Py_ssize_t i, char *memory) noexcept nogil:
-    cdef const Pass *one = <const Pass*>given
-    cdef const Task *task = one.tasks + i
-    cdef const Call *call = one.calls + task.level
-    cdef Task piece
-    if task.load != COPY_PER_BOX:
-        run_piece(one, call, task, memory)
-        return
-    piece = task[0]
-    piece.stop_box = task.first_box
-    while next_copy(call, task, &piece):
-        run_piece(one, call, &piece, memory)
-
-
-cdef inline int run(Plan plan, FloatTask of_float, DoubleTask of_double) except -1:
-    """Carry out all tasks of a pass, in the type of the plan."""
-    cdef Pass one
-    one.calls, one.tasks = plan.calls, plan.tasks.items
-    one.of_float, one.of_double = of_float, of_double
-    return run_tasks(&one, plan.tasks.count, plan.threads, plan.scratch_bytes, run_task)
-
-
 # Boxes, blocks and parts
 
 cdef struct Part:                  # some bins of one box, for a channel block or several
@@ -122,8 +58,9 @@ cdef struct Part:                  # some bins of one box, for a channel block o
     Py_ssize_t row                 # of the box in the output
     Py_ssize_t block
     Py_ssize_t blocks              # looked at together: set by passes that can, else 1
-    int load                       # of the task
-    int how                        # its bins are computed, of enum How
+    bint shared                    # the tile holds pixels of later boxes too
+    int way                        # its bins are computed, of enum Way; WHOLE for turned boxes
+    bint x_first                   # they are contracted along x first
     const int32_t *spans_y         # of all bins of the box; of a turned one, both axes together
     const int32_t *spans_x
     int p0                         # bins of the part
@@ -139,6 +76,7 @@ cdef struct Part:                  # some bins of one box, for a channel block o
     int p_step                     # bins that there is room for
     int q_step
     bint whole                     # a part is all bins of a box
+    bint single                    # a part is one bin, which is computed as its box is
 
 
 cdef inline Part parts_of(const Call *call, const Task *task, int max_columns) noexcept nogil:
@@ -148,24 +86,26 @@ cdef inline Part parts_of(const Call *call, const Task *task, int max_columns) n
     """
     cdef Part part
     memset(&part, 0, sizeof(part))
-    part.place, part.load = task.first_box - 1, task.load
+    part.place, part.shared = task.first_box - 1, is_shared(task.load)
     part.block, part.blocks = task.stop_block, 1
     part.p_first, part.p_stop, part.q_first, part.q_stop = 0, call.ph, 0, call.pw
     part.p_step, part.q_step = call.ph, call.pw
-    if call.strategy == BINS:      # the first bin of the task
-        part.p_first = <int>(task.first_bin // call.pw)
-        part.q_first = <int>(task.first_bin % call.pw)
-        part.p_stop, part.q_stop = part.p_first + 1, part.q_first + 1
-        part.p_step = part.q_step = 1
-    elif call.strategy == ROW_LANES:
-        part.p_step = min(call.ph, call.lanes)
-        part.q_step = <int>min(<Py_ssize_t>call.pw, MAX_BINS // call.channels)
-    elif call.ph > min(<int>MAX_BIN_ROWS, <int>MAX_BINS // call.pw):
+    if call.ph > min(<int>MAX_BIN_ROWS, <int>MAX_BINS // call.pw):
         part.q_step = min(call.pw, max_columns)
         part.p_step = min(min(call.ph, <int>MAX_BIN_ROWS), <int>MAX_BINS // part.q_step)
     part.whole = part.p_step == call.ph and part.q_step == call.pw
     part.p1, part.q1 = part.p_stop, part.q_stop
     return part
+
+
+cdef inline void set_first_bin(const Call *call, const Task *task, Part *part) noexcept nogil:
+    """Have parts be the first bin of a task."""
+    part.p_first = <int>(task.first_bin // call.pw)
+    part.q_first = <int>(task.first_bin % call.pw)
+    part.p1, part.q1 = part.p_first + 1, part.q_first + 1
+    part.p_stop, part.q_stop = part.p1, part.q1
+    part.p_step = part.q_step = 1
+    part.whole, part.single = call.ph * call.pw == 1, True
 
 
 cdef inline Window window_of_bins(const Call *call, const Part *part) noexcept nogil:
@@ -192,6 +132,17 @@ cdef inline void set_window(
         window.y0 = window.y1 = window.x0 = window.x1 = 0
 
 
+cdef inline void set_way_of_box(const Call *call, Part *part) noexcept nogil:
+    """Have a part be computed as all bins of its box are.
+
+    Taps alone are not packed where the tile holds pixels, which they would replace.
+    """
+    cdef const int32_t *window = call.tables.windows + 4 * part.place
+    part.way, part.x_first = call.tables.ways[part.place], call.tables.x_first[part.place]
+    if part.shared and part.way == TAPS:
+        part.way = way_of_window(window[1] - window[0], window[3] - window[2])
+
+
 cdef inline void set_bins(const Call *call, Part *part, int p, int q) noexcept nogil:
     """The part that begins with bin (p, q)."""
     cdef const int32_t *window
@@ -202,21 +153,23 @@ cdef inline void set_bins(const Call *call, Part *part, int p, int q) noexcept n
     if part.whole:
         window = call.tables.windows + 4 * part.place
         pixels.y0, pixels.y1, pixels.x0, pixels.x1 = window[0], window[1], window[2], window[3]
-        part.how = how_in_task(call, part.place, part.load)
+        set_way_of_box(call, part)
         return
     if call.tables.kind == SPARSE_TAPS:
         pixels[0] = window_of_bins(call, part)
-        part.how = SPARSE
+        part.way = WHOLE
         return
-    if call.strategy == BINS:      # a bin is computed as its box is
+    if part.single:
         set_window(call.tables.tap_pixel, part.spans_y + 2 * p, part.spans_x + 2 * q, pixels)
-        part.how = how_in_task(call, part.place, part.load)
+        set_way_of_box(call, part)
         return
     hull(part.spans_y, part.p0, part.p1, call.tables.tap_pixel, &pixels.y0, &pixels.y1)
     hull(part.spans_x, part.q0, part.q1, call.tables.tap_pixel, &pixels.x0, &pixels.x1)
     y.spans, y.bins, y.pixels = part.spans_y + 2 * p, part.p1 - p, pixels.y1 - pixels.y0
     x.spans, x.bins, x.pixels = part.spans_x + 2 * q, part.q1 - q, pixels.x1 - pixels.x0
-    part.how = how_of_bins(call, part.place, part.load, &y, &x)
+    part.way, part.x_first = way_of_window(y.pixels, x.pixels), x_first(call, &y, &x)
+    if part.way != NOTHING and has_few_taps(call, part.place) and not part.shared:
+        part.way = TAPS
 
 
 cdef inline void set_box(const Call *call, Part *part, Py_ssize_t place) noexcept nogil:
@@ -294,7 +247,7 @@ cdef inline Part thinned(const Call *call, const Part *part) noexcept nogil:
     return slots
 
 
-cdef inline void load_thin(
+cdef inline void load_taps(
         const Call *call, const Part *slots, const Tile *tile, real *memory,
         View *steps) noexcept nogil:
     """Pack the pixels of a thinned part, from slot (y0, x0) of its window on."""
@@ -307,7 +260,7 @@ cdef inline void load_thin(
 
 cdef struct Step:                  # a part, where its pixels come from, and where its bins are
     Part part
-    int how                        # it is computed: as the part says, or of several blocks at once
+    bint joined                    # the part is of all its blocks at once, which lie together
     bint may_join                  # whether the pass computes several blocks at once
     Map map
     Tile tile                 # of the part's block
@@ -333,22 +286,47 @@ cdef inline void prefetch_next_box(
                       lanes * at.channel * sizeof(int32_t))
 
 
+cdef inline Py_ssize_t most_blocks(
+        const Part *part, Py_ssize_t rows, Py_ssize_t columns) noexcept nogil:
+    """The most blocks of a window that scratch has room for, if nothing is packed; 0 if they may
+    not be computed together."""
+    cdef Py_ssize_t most = BINS_BYTES // (part.q_step * LANE_BYTES)
+    if part.way != WHOLE and part.way != CELLS:
+        return 0
+    return min(most, WIDE_STRIP_BYTES // ((rows if part.x_first else columns) * LANE_BYTES))
+
+
+cdef inline Py_ssize_t blocks_together(
+        const Call *call, const Task *task, Py_ssize_t block, Py_ssize_t most) noexcept nogil:
+    """How many blocks from `block` on are computed at once, in as few and as even turns as there
+    can be; 0 where lanes do not lie together in the bins."""
+    cdef Py_ssize_t left = min(task.stop_block, call.channels // call.lanes) - block, turns
+    if left < 1 or most < 1 or call.bins.channel != 1:
+        return 0
+    turns = (left + most - 1) // most
+    return (left + turns - 1) // turns
+
+
 cdef inline void join_blocks(const Call *call, const Task *task, Step *step) noexcept nogil:
     """Have a part be of as many blocks as are computed at once, where pixels stay in place.
 
-    The number of blocks is that of all parts of a box, though these may differ in `how`.
+    The number of blocks is that of all parts of a box, though these may differ in their ways.
     """
     cdef Part *part = &step.part
-    cdef const int32_t *box = call.tables.windows + 4 * part.place
-    cdef int how = how_in_task(call, part.place, part.load)
-    cdef Py_ssize_t rows = box[1] - box[0], columns = box[3] - box[2], most, blocks
+    cdef Part box = part[0]
+    cdef const int32_t *window = call.tables.windows + 4 * part.place
+    cdef Py_ssize_t rows = window[1] - window[0], columns = window[3] - window[2], most, blocks
+    set_way_of_box(call, &box)
     if not part.whole:      # parts may differ in which axis comes first
         rows = columns = max(rows, columns)
-    most = most_blocks(how, rows, columns, part.q_step)
+    if call.tables.kind == SPARSE_TAPS:      # which need no strip
+        most = max(BINS_BYTES // (part.q_step * LANE_BYTES), <Py_ssize_t>1)
+    else:
+        most = most_blocks(&box, rows, columns)
     blocks = blocks_together(call, task, part.block, most)
-    if blocks > 0:
+    step.joined = blocks > 0
+    if step.joined:
         part.blocks = blocks
-        step.how = SPARSE_PIXELS if how == SPARSE else PIXELS_Y + part.how % 2
 
 
 cdef inline void begin_steps(
@@ -377,7 +355,7 @@ cdef inline bint next_step(const Call *call, const Task *task, Step *step) noexc
     elif (call.store == STREAMING and not writes_maps(call.purpose) and not step.tile.in_place
             and begins_box(part, task)):
         prefetch_next_box(call, task, part, step.tile.lanes)
-    step.how = part.how
+    step.joined = False
     if step.tile.in_place and step.may_join:
         join_blocks(call, task, step)
     at = part.row * call.bins.image + part.block * call.lanes * call.bins.channel

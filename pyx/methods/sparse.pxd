@@ -1,4 +1,4 @@
-"""Sparse: the bins of boxes that are turned, for all passes of weighted sums.
+"""Sparse: the bins of boxes that are turned, tap by tap.
 
     out[k, c, p, q] = sum over taps t of bin (p, q) of  weight[t] * input[n, c, y[t], x[t]]
 
@@ -9,11 +9,47 @@ lies askew, they are loaded bin by bin, and for a bin that is too large some tap
 """
 from libc.stdint cimport int32_t
 
-from kernels.nest cimport Part, is_empty
-from move.tile cimport load
+from libc.string cimport memset
+
+cimport methods.pixels as of_pixels
+cimport methods.planes as of_planes
+from passes.grad_boxes cimport (Slopes, begin_slopes, load_blocks, next_slopes, set_bins_of_part,
+                                slopes_of_bin)
+from passes.grad_input cimport Owned, begin_owned, next_owned
+from passes.steps cimport Lanes, Part, Step, begin_steps, bins_of_part, is_empty, next_step
+from passes.tile cimport load
+from passes.windows cimport store_part
+from plan.facts cimport channels_lie_together
+from plan.layout cimport lay_out
+from plan.method cimport Cover, Method, Shares, Work
 from plan.spans cimport hull_of_taps
-from plan.structs cimport Call, Task
+from plan.structs cimport (FORWARD, GRAD_BOXES, GRAD_INPUT, SPARSE_TAPS, WHOLE, Call, Task)
 from simd.structs cimport LANE_BYTES, Taps, Tile, View, Window, real
+
+
+cdef inline const char *unfit(const Call *call) noexcept nogil:
+    if call.tables.kind == SPARSE_TAPS:
+        return NULL
+    return "the boxes are upright"
+
+
+cdef inline void prepare(Call *call) noexcept nogil:
+    memset(call.tables.ways, WHOLE, call.tables.count)
+    memset(call.tables.x_first, 0, call.tables.count)
+
+
+cdef inline Shares shares_to_read(
+        const Call *call, const Work *work, const Cover *cover, Py_ssize_t boxes) noexcept nogil:
+    """Tasks are those of pixels where channels lie together, and else those of planes."""
+    if channels_lie_together(call):
+        return of_pixels.shares_to_read(call, work, cover, boxes)
+    return of_planes.shares_to_read(call, work, cover, boxes)
+
+
+cdef inline Shares shares_to_write(const Call *call, const Work *work) noexcept nogil:
+    if channels_lie_together(call):
+        return of_pixels.shares_to_write(call, work)
+    return of_planes.shares_to_write(call, work)
 
 
 cdef inline const int32_t *spans_of(const Call *call, const Part *part, int p) noexcept nogil:
@@ -24,7 +60,11 @@ cdef inline const int32_t *spans_of(const Call *call, const Part *part, int p) n
 cdef inline bint loads_window(
         const Call *call, const Part *part, const Tile *tile,
         Py_ssize_t capacity) noexcept nogil:
-    """Whether the window of a part is loaded at once; capacity: pixels of the tile."""
+    """Whether the window of a part is loaded at once; capacity: pixels of the tile.
+
+    A shared tile holds the window of each box of its task, or has room for it: tasks of boxes that
+    are too tall pack each window by itself.
+    """
     cdef const Window *window = &part.window
     if tile.in_place or tile.shared:
         return True
@@ -128,6 +168,19 @@ cdef inline void sum_sparse_pixels(
                              call.bins.x, call.store)
 
 
+cdef inline void forward(const Call *call, const Task *task, char *memory, real _) noexcept nogil:
+    cdef Step step
+    begin_steps(call, task, memory, True, &step)
+    while next_step(call, task, &step):
+        if step.joined:
+            sum_sparse_pixels(call, &step.part, &step.tile, <real*>step.bins,
+                              <real*>step.scratch.bins)
+        else:
+            sum_sparse(call, &step.part, &step.tile, <real*>step.scratch.tile,
+                       <real*>step.scratch.bins)
+            store_part(call, &step, <real*>step.bins)
+
+
 # Gradient of the input
 
 cdef inline void scatter_sparse(
@@ -152,3 +205,64 @@ cdef inline void scatter_sparse(
                                         grad + (p - part.p0) * grad_steps.y + q * grad_steps.x,
                                         part.blocks, &taps, NULL if inside else owned)
             taps.spans += 2
+
+
+cdef inline void grad_input(
+        const Call *call, const Task *task, char *memory, real of_type) noexcept nogil:
+    cdef Owned owned
+    cdef Lanes grad
+    owned.separable, owned.joins = False, True
+    begin_owned(call, task, memory, memory, &owned)
+    while next_owned(call, task, &owned, of_type):
+        grad = bins_of_part(call, &owned.step.part, owned.step.bins, owned.step.tile.lanes,
+                            <real*>owned.step.scratch.bins)
+        scatter_sparse(call, task, &owned.step.part, <const real*>grad.origin, &grad.steps,
+                       <real*>owned.sums.origin, &owned.sums.steps)
+
+
+# Gradient of the boxes
+
+cdef inline void slopes_of_part(const Call *call, Slopes *slopes, real of_type) noexcept nogil:
+    """Add the gradients with respect to the numbers of a box, of some bins, to the sums."""
+    cdef const Part *part = &slopes.step.part
+    cdef const Lanes *bins = &slopes.bins
+    cdef bint together = loads_window(call, part, &slopes.step.tile, call.cell_pixels)
+    cdef const int32_t *span
+    cdef const real *bin
+    cdef Stretch stretch
+    cdef int p, q
+    set_bins_of_part(call, slopes, of_type)
+    if together:
+        load_blocks(call, slopes, &part.window, NULL, of_type)
+    for p in range(part.p0, part.p1):
+        span = spans_of(call, part, p)
+        for q in range(part.q1 - part.q0):
+            bin = <const real*>bins.origin + (p - part.p0) * bins.steps.y + q * bins.steps.x
+            stretch.span[1] = span[0]
+            if together:
+                slopes_of_bin(call, slopes, part.blocks, span, NULL, bin)
+                stretch.span[1] = span[1]
+            while next_stretch(call.tables.tap_pixel, span, call.cell_pixels, &stretch):
+                load_blocks(call, slopes, &stretch.window, NULL, of_type)
+                slopes_of_bin(call, slopes, part.blocks, stretch.span, NULL, bin)
+            span += 2
+
+
+cdef inline void grad_boxes(
+        const Call *call, const Task *task, char *memory, real of_type) noexcept nogil:
+    cdef Slopes slopes
+    begin_slopes(call, task, memory, True, &slopes)
+    while next_slopes(call, task, &slopes, of_type):
+        slopes_of_part(call, &slopes, of_type)
+
+
+cdef inline void set_sparse(Method *method) noexcept:
+    method.name, method.unfit, method.pays = "sparse", unfit, of_planes.pays
+    method.prepare, method.lay_out = prepare, lay_out
+    method.shares_to_read, method.shares_to_write = shares_to_read, shares_to_write
+    method.passes[FORWARD].of_float = forward[float]
+    method.passes[FORWARD].of_double = forward[double]
+    method.passes[GRAD_INPUT].of_float = grad_input[float]
+    method.passes[GRAD_INPUT].of_double = grad_input[double]
+    method.passes[GRAD_BOXES].of_float = grad_boxes[float]
+    method.passes[GRAD_BOXES].of_double = grad_boxes[double]

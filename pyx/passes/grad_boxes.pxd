@@ -5,23 +5,25 @@ a bin reads, the gradient by an edge is a sum of S times a weight along one axis
 the other.  Only S takes an operation for each channel.
 
 Which channels are summed first must not depend on layouts and threads.  So blocks are taken in
-groups of SLOPE_BLOCKS. Each group writes a partial sum, and the partial sums are added up at the
+groups of SLOPE_BLOCKS.  Each group writes a partial sum, and the partial sums are added up at the
 end.
+
+A method adds one part after the other:
+
+    begin_slopes(...)
+    while next_slopes(...):
+        ...
 """
 from libc.stdint cimport int32_t
 from libc.string cimport memset
 
-from kernels.nest cimport (Lanes, Part, Step, begin_steps, begins_block, bins_of_part, ends_block,
-                           is_empty, load_thin, next_step, run, thinned)
-from kernels.sparse cimport Stretch, loads_window, next_stretch, spans_of
-from move.prefetch cimport Prefetch, prefetch_of, prefetch_some
-from move.tile cimport (before_cells, bin_tile_bytes, cell_columns, load, load_bins, next_cell,
-                        open_tile)
-from plan.choose cimport blocks_with_slopes
+from passes.prefetch cimport Prefetch, prefetch_of, prefetch_some
+from passes.steps cimport (Lanes, Part, Step, begin_steps, begins_block, bins_of_part, ends_block,
+                           is_empty, load_taps, next_step, thinned)
+from passes.tile cimport before_cells, cell_columns, load, next_cell, open_tile
 from plan.spans cimport clip
-from plan.structs cimport BINS, COPY_ONCE, SPARSE, SPARSE_TAPS, TAPS_Y, Call, Task
-from roicy._kernels.plan cimport Plan
-from simd.structs cimport (FOLDED_BYTES, Pixels, SlopeTaps, Tile, View, Window, prefetch_l1, real)
+from plan.structs cimport SPARSE_TAPS, TAPS, Call, Task
+from simd.structs cimport FOLDED_BYTES, Pixels, SlopeTaps, Tile, View, Window, prefetch_l1, real
 from tuning cimport BINS_AHEAD, SLOPE_BLOCKS, SLOPE_GROUPS
 
 cdef enum:
@@ -29,12 +31,17 @@ cdef enum:
 
 
 cdef struct Slopes:                # of the channel blocks of a step: some groups of them
+    Step step
     Tile[SLOPE_BLOCKS] tiles  # of each block but the first, where they are packed
     Pixels[SLOPE_GROUPS] groups    # what is loaded of them
     SlopeTaps taps                 # where they are, and the slopes of their weights
     Lanes bins                     # the gradient of the part's bins
     Prefetch ahead                 # of the next box
     double[SLOPE_GROUPS * MAX_EDGES * FOLDED_BYTES] sums      # [group][edge][folded lanes]
+    bint grouped                   # blocks have common sums; else each has its own
+    bint started
+    Py_ssize_t opened              # the block whose tiles are open
+    Py_ssize_t blocks              # that are looked at together from there on
 
 
 cdef inline void set_groups(
@@ -52,17 +59,18 @@ cdef inline void set_groups(
 
 
 cdef inline void load_blocks(
-        const Call *call, Step *step, Slopes *slopes, const Window *window, const Part *slots,
+        const Call *call, Slopes *slopes, const Window *window, const Part *slots,
         real _) noexcept nogil:
     """Load a window of all blocks; slots: NULL, or the taps of a thin box, which come alone."""
     cdef Py_ssize_t tile = call.layout.tile_bytes // <Py_ssize_t>sizeof(real), b
+    cdef Step *step = &slopes.step
     cdef real *memory = <real*>step.scratch.tile
     cdef const real *first = memory
     cdef Py_ssize_t packed = step.part.blocks
     cdef View steps
     cdef Tile *block = &step.tile
     if slots != NULL:
-        load_thin(call, slots, block, memory, &steps)
+        load_taps(call, slots, block, memory, &steps)
     else:
         first = load(call, block, memory, window, &steps)
         if block.in_place:
@@ -70,7 +78,7 @@ cdef inline void load_blocks(
     for b in range(1, packed):
         block, memory = &slopes.tiles[b], memory + tile
         if slots != NULL:
-            load_thin(call, slots, block, memory, &steps)
+            load_taps(call, slots, block, memory, &steps)
         else:
             load(call, block, memory, window, &steps)
     first -= window.y0 * steps.y + window.x0 * steps.x
@@ -95,7 +103,7 @@ cdef inline void slopes_of_bin(
         b += SLOPE_BLOCKS
 
 
-cdef void slopes_of_cell(
+cdef inline void slopes_of_cell(
         const Call *call, const Part *part, const Window *cell, Slopes *slopes,
         real _) noexcept nogil:
     """Add what the pixels of a cell give to each bin of a part."""
@@ -120,72 +128,49 @@ cdef void slopes_of_cell(
                 slopes_of_bin(call, slopes, part.blocks, rows, columns, bin)
 
 
-cdef void sparse_slopes_of_part(
-        const Call *call, Step *step, Slopes *slopes, real of_type) noexcept nogil:
-    """Add the gradients with respect to the numbers of a turned box, of some bins, to the sums."""
-    cdef const Part *part = &step.part
-    cdef const Lanes *bins = &slopes.bins
-    cdef bint together = loads_window(call, part, &step.tile, call.cell_pixels)
-    cdef const int32_t *span
-    cdef const real *bin
-    cdef Stretch stretch
-    cdef int p, q
-    if together:
-        load_blocks(call, step, slopes, &part.window, NULL, of_type)
-    for p in range(part.p0, part.p1):
-        span = spans_of(call, part, p)
-        for q in range(part.q1 - part.q0):
-            bin = <const real*>bins.origin + (p - part.p0) * bins.steps.y + q * bins.steps.x
-            stretch.span[1] = span[0]
-            if together:
-                slopes_of_bin(call, slopes, part.blocks, span, NULL, bin)
-                stretch.span[1] = span[1]
-            while next_stretch(call.tables.tap_pixel, span, call.cell_pixels, &stretch):
-                load_blocks(call, step, slopes, &stretch.window, NULL, of_type)
-                slopes_of_bin(call, slopes, part.blocks, stretch.span, NULL, bin)
-            span += 2
-
-
-cdef void slopes_of_part(
-        const Call *call, Step *step, Slopes *slopes, real of_type) noexcept nogil:
-    """Add the gradients with respect to a box, of some bins, to the sums of each group."""
-    cdef const Window *window = &step.part.window
-    cdef Py_ssize_t width = cell_columns(window.x1 - window.x0)
-    cdef Py_ssize_t height = max(min(window.y1 - window.y0, call.cell_pixels // width), 1)
-    cdef Window cell
-    cdef Part slots
-    if is_empty(window):
-        return
+cdef inline void set_bins_of_part(const Call *call, Slopes *slopes, real _) noexcept nogil:
+    """Say where the taps of a part are, and the gradient of its bins."""
+    cdef Step *step = &slopes.step
     slopes.taps.pixel, slopes.taps.weight = call.tables.tap_pixel, call.tables.tap_weight
     slopes.taps.slopes, slopes.taps.step = call.tables.tap_slopes, call.tables.taps
     slopes.bins = bins_of_part(call, &step.part, step.bins, step.tile.lanes,
                                <real*>step.scratch.bins)
-    if step.how == SPARSE:
-        sparse_slopes_of_part(call, step, slopes, of_type)
-    elif step.how == TAPS_Y:
-        slots = thinned(call, &step.part)
+
+
+cdef inline void slopes_of_window(const Call *call, Slopes *slopes, real of_type) noexcept nogil:
+    """Add the gradients with respect to an upright box, of some bins, to the sums of each group."""
+    cdef const Part *part = &slopes.step.part
+    cdef const Window *window = &part.window
+    cdef Py_ssize_t width = cell_columns(window.x1 - window.x0)
+    cdef Py_ssize_t height = max(min(window.y1 - window.y0, call.cell_pixels // width), 1)
+    cdef Window cell
+    cdef Part slots
+    set_bins_of_part(call, slopes, of_type)
+    if part.way == TAPS:
+        slots = thinned(call, part)
         slopes.taps.pixel = slots.pixel
-        load_blocks(call, step, slopes, &slots.window, &slots, of_type)
+        load_blocks(call, slopes, &slots.window, &slots, of_type)
         slopes_of_cell(call, &slots, &slots.window, slopes, of_type)
-    else:
-        cell = before_cells(window)
-        while next_cell(window, height, width, &cell):
-            load_blocks(call, step, slopes, &cell, NULL, of_type)
-            slopes_of_cell(call, &step.part, &cell, slopes, of_type)
+        return
+    cell = before_cells(window)
+    while next_cell(window, height, width, &cell):
+        load_blocks(call, slopes, &cell, NULL, of_type)
+        slopes_of_cell(call, part, &cell, slopes, of_type)
 
 
 cdef inline Prefetch bins_of_next_box(
-        const Call *call, const Task *task, const Step *step, real _) noexcept nogil:
+        const Call *call, const Task *task, const Slopes *slopes, real _) noexcept nogil:
     """What is prefetched of the next box: all its bins if they are packed, else the first ones.
 
     Bins that are read in place prefetch later bins of their own box as well (slopes_of_cell).
     """
+    cdef const Step *step = &slopes.step
     cdef const Part *part = &step.part
     cdef Prefetch none
     cdef bint in_place = call.bins.channel == 1
     cdef const real *grad = <const real*>call.result
     memset(&none, 0, sizeof(none))
-    if call.strategy == BINS or part.place + 1 >= task.stop_box:
+    if not slopes.grouped or part.place + 1 >= task.stop_box:
         return none
     grad += (call.tables.rows[part.place + 1] * call.bins.image
              + part.block * call.lanes * call.bins.channel)
@@ -218,54 +203,48 @@ cdef inline void store_slopes(
         b += SLOPE_BLOCKS
 
 
-cdef void slopes_of_boxes(
-        const Call *call, const Task *task, char *memory, Py_ssize_t tile,
-        real of_type) noexcept nogil:
-    """The gradients of the task's boxes, of one bin or all.  tile: where the tile is in memory."""
-    cdef Py_ssize_t opened = -1, blocks = 0, b
-    cdef bint packs
-    cdef Slopes slopes
-    cdef Step step
-    begin_steps(call, task, memory, False, &step)
-    step.scratch.tile = <char*>step.scratch.tile + tile
-    while next_step(call, task, &step):
-        if step.part.block != opened:      # tiles keep rows from box to box
-            opened = step.part.block
-            blocks = blocks_with_slopes(call, task, opened, step.tile.in_place)
-            packs = not step.tile.in_place or call.tables.thin != NULL
-            for b in range(1, blocks if packs else 1):
-                slopes.tiles[b] = open_tile(call, &step.map, task, opened + b)
-        step.part.blocks = blocks
-        if begins_block(&step.part):
-            memset(slopes.sums, 0,
-                   (blocks + SLOPE_BLOCKS - 1) // SLOPE_BLOCKS * call.edges * FOLDED_BYTES)
-            slopes.ahead = bins_of_next_box(call, task, &step, of_type)
-        slopes_of_part(call, &step, &slopes, of_type)
-        if ends_block(&step.part):
+cdef inline Py_ssize_t blocks_with_slopes(
+        const Call *call, const Task *task, const Slopes *slopes) noexcept nogil:
+    """How many blocks are taken at once: a group, or several groups where neither map nor gradient
+    is packed.  A partial block is a group by itself."""
+    cdef Py_ssize_t whole = call.channels // call.lanes, most = SLOPE_BLOCKS
+    cdef Py_ssize_t block = slopes.step.part.block
+    if not slopes.grouped or block >= whole:
+        return 1
+    if slopes.step.tile.in_place and call.bins.channel == 1 and call.tables.thin == NULL:
+        whole, most = min(task.stop_block, whole), SLOPE_GROUPS * SLOPE_BLOCKS
+    return min(most, whole - block)
+
+
+cdef inline void begin_slopes(
+        const Call *call, const Task *task, char *memory, bint grouped,
+        Slopes *slopes) noexcept nogil:
+    """The state from which next_slopes goes on to the first part of a task."""
+    begin_steps(call, task, memory, False, &slopes.step)
+    slopes.grouped, slopes.started, slopes.opened, slopes.blocks = grouped, False, -1, 0
+
+
+cdef inline bint next_slopes(
+        const Call *call, const Task *task, Slopes *slopes, real of_type) noexcept nogil:
+    """Go on to the next part that reads pixels, whose gradient the caller adds to the sums; False
+    after the last.  The sums of each block are written after its last part."""
+    cdef Step *step = &slopes.step
+    cdef Py_ssize_t b
+    while True:
+        if slopes.started and ends_block(&step.part):
             store_slopes(call, task, &step.part, <const real*>slopes.sums)
-
-
-cdef void grad_boxes_task(
-        const Call *call, const Task *task, char *memory, real of_type) noexcept nogil:
-    """All bins together, or one by one for a position-sensitive operator."""
-    cdef Task one = task[0]
-    cdef Py_ssize_t tile = 0
-    if call.strategy != BINS:
-        slopes_of_boxes(call, task, memory, tile, of_type)
-        return
-    if task.load == COPY_ONCE:
-        load_bins(call, task, memory)
-    while one.first_bin < task.stop_bin:
-        slopes_of_boxes(call, &one, memory, tile, of_type)
-        tile += bin_tile_bytes(task)
-        one.first_bin += 1
-
-
-def grad_boxes(Plan plan, grad_output, sums):
-    """Write partial sums (sums_per_box, boxes, edges), float64, of the gradients of boxes.
-
-    The sum of a group is written at its first block; the other sums are left as they are.
-    """
-    plan.set_result(grad_output)
-    plan.set_partial_sums(sums)
-    run(plan, grad_boxes_task[float], grad_boxes_task[double])
+        slopes.started = True
+        if not next_step(call, task, step):
+            return False
+        if step.part.block != slopes.opened:      # tiles keep rows from box to box
+            slopes.opened, slopes.blocks = step.part.block, blocks_with_slopes(call, task, slopes)
+            if not step.tile.in_place or call.tables.thin != NULL:
+                for b in range(1, slopes.blocks):
+                    slopes.tiles[b] = open_tile(call, &step.map, task, slopes.opened + b)
+        step.part.blocks = slopes.blocks
+        if begins_block(&step.part):
+            memset(slopes.sums, 0, (slopes.blocks + SLOPE_BLOCKS - 1) // SLOPE_BLOCKS
+                   * call.edges * FOLDED_BYTES)
+            slopes.ahead = bins_of_next_box(call, task, slopes, of_type)
+        if not is_empty(&step.part.window):
+            return True

@@ -1,8 +1,8 @@
-"""Maxima: what the largest pixel and the largest sample of a bin begin with."""
+"""Lowest: what the largest pixel and the largest sample of a bin begin with."""
 from libc.float cimport DBL_MAX, FLT_MAX
 from libc.stdint cimport int32_t, uint8_t
 
-from kernels.nest cimport Part
+from passes.steps cimport Part
 from plan.structs cimport Call
 from simd.structs cimport LANE_BYTES, real
 

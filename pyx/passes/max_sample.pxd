@@ -1,4 +1,4 @@
-"""The largest bilinear sample of a bin: the kernels of roi_align_max.
+"""The largest bilinear sample of a bin: the passes of roi_align_max.
 
 A bin has the grid of samples of roi_align, and takes the largest instead of their mean:
 
@@ -14,16 +14,15 @@ first of equal samples wins.  A bin with samples off the map begins with 0, as i
 from libc.stdint cimport int32_t, uint8_t, uint32_t
 from libc.string cimport memset
 
-from kernels.maxima cimport begin_maxima, lowest
-from kernels.nest cimport Part, Step, begin_steps, load_thin, next_step, run, thinned
-from move.tile cimport before_cells, cell_columns, cell_rows, load, next_cell
+from passes.lowest cimport begin_maxima, lowest
+from passes.steps cimport Part, Step, begin_steps, load_taps, next_step, thinned
+from passes.tile cimport before_cells, cell_columns, cell_rows, load, next_cell
 from plan.spans cimport clip
-from plan.structs cimport TAPS_Y, Call, Task
-from roicy._kernels.plan cimport Plan
+from plan.structs cimport TAPS, Call, Task
 from simd.structs cimport LANE_BYTES, Samples, Strides, Tile, View, Window, real
 
 
-cdef void sample_cell(
+cdef inline void sample_cell(
         const Call *call, const Part *part, const Window *cell, const Window *all,
         const real *pixels, const View *steps, real *bins) noexcept nogil:
     """bins = the larger of them and of the samples whose lower pixels are in a cell.
@@ -52,7 +51,7 @@ cdef void sample_cell(
             bins += lanes
 
 
-cdef void reduce_part(
+cdef inline void sample_part(
         const Call *call, const Part *part, Tile *tile, real *memory,
         real *bins) noexcept nogil:
     """Some bins of a box, of one channel block, cell by cell; memory: of the tile."""
@@ -67,9 +66,9 @@ cdef void reduce_part(
     cdef View steps
     cdef Part slots
     begin_maxima(call, part, bins, NULL)
-    if part.how == TAPS_Y:
+    if part.way == TAPS:
         slots = thinned(call, part)
-        load_thin(call, &slots, tile, memory, &steps)
+        load_taps(call, &slots, tile, memory, &steps)
         sample_cell(call, &slots, &slots.window, &slots.window, memory, &steps, bins)
         return
     all.y0, all.y1, all.x0, all.x1 = 0, call.map.rows, 0, call.map.columns
@@ -82,22 +81,16 @@ cdef void reduce_part(
         sample_cell(call, part, &cell, &all, pixels, &steps, bins)
 
 
-cdef void sample_task(const Call *call, const Task *task, char *memory, real _) noexcept nogil:
+cdef inline void sample_task(
+        const Call *call, const Task *task, char *memory, real _) noexcept nogil:
     cdef Step step
     cdef Part *part = &step.part
     begin_steps(call, task, memory, False, &step)
     while next_step(call, task, &step):
-        reduce_part(call, part, &step.tile, <real*>step.scratch.tile, <real*>step.scratch.bins)
+        sample_part(call, part, &step.tile, <real*>step.scratch.tile, <real*>step.scratch.bins)
         call.simd.unpack(<real*>step.scratch.bins, part.p1 - part.p0, part.q1 - part.q0,
                          <real*>step.bins + part.p0 * call.bins.y + part.q0 * call.bins.x,
                          &step.target)
-
-
-def forward(Plan plan, out, bint products):
-    """out (K, C, PH, PW) = the largest samples of the plan's map, or the largest products."""
-    plan.calls[0].products = products
-    plan.set_result(out)
-    run(plan, sample_task[float], sample_task[double])
 
 
 # The gradient of the input.
@@ -135,7 +128,7 @@ cdef inline Window pixels_of(
     return window
 
 
-cdef void find_winners(
+cdef inline void find_winners(
         const Call *call, const Bin *bin, Tile *tile, real *memory,
         WinnersOfBin *winners) noexcept nogil:
     """The first of the largest samples of a bin, of each lane; memory: of the tile."""
@@ -178,7 +171,7 @@ cdef void find_winners(
         call.simd.end_row(at, winners.y, winners.x, y)
 
 
-cdef void add_gradients(
+cdef inline void add_gradients(
         const Call *call, const Task *task, const Bin *bin, const WinnersOfBin *winners, int lanes,
         const real *grad, real *plane) noexcept nogil:
     """Add the gradients of a bin to the pixels of its winners that the task owns.
@@ -209,7 +202,7 @@ cdef void add_gradients(
                     weights[i] * grad[lane * call.bins.channel]
 
 
-cdef void backward_task(
+cdef inline void sample_grad_task(
         const Call *call, const Task *task, char *memory, real _) noexcept nogil:
     """The rows of a task, from border to border.
 
@@ -241,14 +234,3 @@ cdef void backward_task(
                 grad = <const real*>step.bins + p * call.bins.y + q * call.bins.x
                 add_gradients(call, task, &bin, &winners, step.tile.lanes, grad,
                               plane + channel * to.channel)
-
-
-def backward(Plan plan, grad_output, grad_input, bint products):
-    """grad_input (N, C, H, W) = grad_output (K, C, PH, PW) where the plan's map has its winners.
-
-    From the second step of a plan on it is added to what is there.
-    """
-    plan.calls[0].products = products
-    plan.set_result(grad_output)
-    plan.set_gradient(grad_input)
-    run(plan, backward_task[float], backward_task[double])

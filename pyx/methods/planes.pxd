@@ -1,0 +1,175 @@
+"""Planes: channels are lanes, whose planes are packed into a tile.
+
+It fits every level of upright boxes whose bins share the channels of their box.  A task packs the
+planes of one channel block, for all boxes of an image or some of them: whole rows once, or the
+window of each box.
+"""
+from libc.stdint cimport INT32_MAX, int32_t
+
+from passes.grad_boxes cimport Slopes, begin_slopes, next_slopes, slopes_of_window
+from passes.grad_input cimport (Owned, PixelAxis, begin_owned, bins_of_pixel, keep_readers,
+                                neighbours, next_owned, set_pixel_axes)
+from passes.maxima cimport set_maxima, shares_of_maxima
+from passes.prefetch cimport Prefetch, prefetch_of, prefetch_some
+from passes.steps cimport Lanes, Part, Step, begin_steps, bins_of_part, next_step
+from passes.windows cimport store_part, sum_block
+from plan.layout cimport lay_out
+from plan.method cimport Cover, Method, Shares, Work
+from plan.structs cimport (FORWARD, GRAD_BOXES, GRAD_INPUT, PACK_WINDOW, SPARSE_TAPS, Call, Task)
+from plan.tasks cimport set_rectangles
+from plan.ways cimport set_ways
+from simd.structs cimport LANE_BYTES, Taps, Vectors, real
+from simd.table cimport Simd
+from tuning cimport PIXELS_AT_ONCE, STRIP_BYTES, WINDOW_COST
+
+
+cdef inline const char *unfit(const Call *call) noexcept nogil:
+    if call.tables.kind == SPARSE_TAPS:
+        return "the boxes are turned"
+    if call.position_sensitive:
+        return "each bin has channels of its own"
+    return NULL
+
+
+cdef inline bint pays(const Call *_, Py_ssize_t thin) noexcept nogil:
+    return True
+
+
+# Tasks
+
+cdef inline Shares shares_to_read(
+        const Call *call, const Work *work, const Cover *cover, Py_ssize_t boxes) noexcept nogil:
+    """Each task packs the planes of one unit of channels."""
+    cdef Shares shares
+    shares.blocks, shares.bins = work.units, 1
+    shares.load, shares.max_boxes = PACK_WINDOW, INT32_MAX
+    # Runs of a window are short, and each ends in a cache line that is not needed as a whole.
+    shares.pixel_cost, shares.row_cost = WINDOW_COST, WINDOW_COST * call.lanes
+    shares.divides_boxes = False
+    return shares
+
+
+cdef inline Shares shares_to_write(const Call *call, const Work *work) noexcept nogil:
+    """A task owns the planes of one block."""
+    cdef Shares shares = shares_to_read(call, work, NULL, 0)
+    if call.purpose != GRAD_INPUT:
+        shares_of_maxima(call, work, False, &shares)
+    set_rectangles(call, work, 1, &shares)
+    return shares
+
+
+# Passes
+
+cdef inline void forward(const Call *call, const Task *task, char *memory, real _) noexcept nogil:
+    cdef Step step
+    begin_steps(call, task, memory, False, &step)
+    while next_step(call, task, &step):
+        sum_block(call, &step, <real*>step.scratch.bins)
+        store_part(call, &step, <real*>step.bins)
+
+
+cdef inline void accumulate_planes(
+        const Simd *simd, const PixelAxis *y_axis, const PixelAxis *x_axis, const Lanes *grad,
+        const Lanes *sums, real *strip, Prefetch *ahead) noexcept nogil:
+    """sums += Wy^T grad Wx for one channel block; grad: of the bins that the axes look at."""
+    cdef Py_ssize_t lanes = LANE_BYTES // sizeof(real), qs = x_axis.high - x_axis.low
+    cdef Py_ssize_t y = y_axis.first, x, r, rows, together, some
+    cdef Py_ssize_t most = max(STRIP_BYTES // (qs * LANE_BYTES), 1)
+    cdef Py_ssize_t at_once = PIXELS_AT_ONCE if y_axis.whole and x_axis.whole else 1
+    cdef int32_t[2] clipped
+    cdef real *to
+    cdef Taps y_bins = y_axis.bins, x_bins = x_axis.bins
+    cdef Vectors bins, strips
+    bins.start = <const real*>grad.origin - y_axis.low * grad.steps.y
+    bins.step, bins.stride, bins.count = grad.steps.x, grad.steps.y, qs
+    while y < y_axis.stop:
+        rows = min(most, y_axis.stop - y)
+        r = 0
+        while r < rows:
+            prefetch_some(ahead)
+            some = min(at_once, rows - r)
+            y_bins.spans = bins_of_pixel(y_axis, y + r, clipped)
+            simd.contract_bins(strip + r * lanes, lanes, rows * lanes, &bins, <int>some, &y_bins)
+            r += some
+        strips.step, strips.stride = lanes, rows * lanes
+        r = 0
+        while r < rows:      # neighbouring rows together, which most often are all of them
+            together = neighbours(y_axis.pixels, y + r, y + rows) - y - r
+            strips.start, strips.count = strip + (r - x_axis.low * rows) * lanes, together
+            to = <real*>sums.origin + y_axis.pixels[y + r] * sums.steps.y
+            x = x_axis.first
+            while x < x_axis.stop:
+                prefetch_some(ahead)
+                some = min(at_once, x_axis.stop - x)
+                x_bins.spans = bins_of_pixel(x_axis, x, clipped)
+                simd.accumulate_pixels(to, sums.steps.x, sums.steps.y, &strips, some,
+                                       x_axis.pixels + x, &x_bins)
+                x += some
+            r += together
+        y += rows
+
+
+cdef inline Lanes bins_of_readers(
+        const Call *call, const Task *task, Owned *owned, Part *near, real _) noexcept nogil:
+    """The gradient of the bins of a part that read pixels of the task's rectangle: of `near`."""
+    near[0] = owned.step.part
+    keep_readers(call, task, near)
+    return bins_of_part(call, near, owned.step.bins, owned.step.tile.lanes,
+                        <real*>owned.step.scratch.bins)
+
+
+cdef inline const real *bins_of_next_box(
+        const Call *call, const Owned *owned, real _) noexcept nogil:
+    """The bins that are prefetched meanwhile, in the block of the part."""
+    cdef const Part *coming = &owned.boxes.part
+    return (<const real*>call.result + coming.row * call.bins.image
+            + owned.step.part.block * call.lanes * call.bins.channel
+            + coming.p0 * call.bins.y + coming.q0 * call.bins.x)
+
+
+cdef inline void add_planes(
+        const Call *call, const Task *task, Owned *owned, real of_type) noexcept nogil:
+    """Add the gradient of a part, of one channel block."""
+    cdef const Part *coming = &owned.boxes.part
+    cdef Part near
+    cdef PixelAxis y, x
+    cdef Prefetch ahead
+    cdef Lanes grad = bins_of_readers(call, task, owned, &near, of_type)
+    if near.p0 >= near.p1 or near.q0 >= near.q1:
+        return
+    set_pixel_axes(call, task, &near, &y, &x)
+    ahead = prefetch_of(bins_of_next_box(call, owned, of_type), &call.bins, owned.step.tile.lanes,
+                        coming.p1 - coming.p0, coming.q1 - coming.q0,
+                        (y.stop - y.first + x.stop - x.first) // PIXELS_AT_ONCE + 1)
+    accumulate_planes(call.simd, &y, &x, &grad, &owned.sums, <real*>owned.step.scratch.strip,
+                      &ahead)
+
+
+cdef inline void grad_input(
+        const Call *call, const Task *task, char *memory, real of_type) noexcept nogil:
+    cdef Owned owned
+    owned.separable, owned.joins = True, False
+    begin_owned(call, task, memory, memory, &owned)
+    while next_owned(call, task, &owned, of_type):
+        add_planes(call, task, &owned, of_type)
+
+
+cdef inline void grad_boxes(
+        const Call *call, const Task *task, char *memory, real of_type) noexcept nogil:
+    cdef Slopes slopes
+    begin_slopes(call, task, memory, True, &slopes)
+    while next_slopes(call, task, &slopes, of_type):
+        slopes_of_window(call, &slopes, of_type)
+
+
+cdef inline void set_planes(Method *method) noexcept:
+    method.name, method.unfit, method.pays = "planes", unfit, pays
+    method.prepare, method.lay_out = set_ways, lay_out
+    method.shares_to_read, method.shares_to_write = shares_to_read, shares_to_write
+    method.passes[FORWARD].of_float = forward[float]
+    method.passes[FORWARD].of_double = forward[double]
+    method.passes[GRAD_INPUT].of_float = grad_input[float]
+    method.passes[GRAD_INPUT].of_double = grad_input[double]
+    method.passes[GRAD_BOXES].of_float = grad_boxes[float]
+    method.passes[GRAD_BOXES].of_double = grad_boxes[double]
+    set_maxima(method)

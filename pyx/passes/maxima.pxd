@@ -1,0 +1,38 @@
+"""Maxima: the passes of largest pixels and samples, which planes and pixels have in common."""
+from passes.max_pool cimport pool_grad_task, pool_task
+from passes.max_sample cimport sample_grad_task, sample_task
+from plan.facts cimport TILE_PIXELS
+from plan.method cimport Method, Shares, Work
+from plan.structs cimport (COPY_ONCE, MAX_PIXEL, MAX_PIXEL_GRAD, MAX_SAMPLE, MAX_SAMPLE_GRAD, Call)
+from plan.tasks cimport ceiling
+from simd.structs cimport LANE_BYTES
+from tuning cimport PLANES_BYTES
+
+
+cdef inline void shares_of_maxima(
+        const Call *call, const Work *work, bint together, Shares *shares) noexcept nogil:
+    """How channels of gradients are divided, whose boxes write anywhere; together: those of a pixel
+    lie together and are written together, whatever their number.
+
+    Other tasks have no more planes than stay in cache.
+    """
+    cdef Py_ssize_t pixels = call.map.rows * call.map.columns, for_cache = 1
+    if not together:
+        for_cache = ceiling(work.blocks * pixels * LANE_BYTES, PLANES_BYTES)
+    shares.blocks = min(work.blocks, max(<Py_ssize_t>work.threads, for_cache))
+    # Neighbouring channels of a pixel share cache lines, and hardware fetches the next one too.  A
+    # tile for each thread keeps threads from taking them from each other.
+    if (call.purpose == MAX_PIXEL_GRAD and together and shares.blocks > 1
+            and pixels * ceiling(work.blocks, shares.blocks) <= TILE_PIXELS):
+        shares.load = COPY_ONCE
+
+
+cdef inline void set_maxima(Method *method) noexcept:
+    method.passes[MAX_PIXEL].of_float = pool_task[float]
+    method.passes[MAX_PIXEL].of_double = pool_task[double]
+    method.passes[MAX_PIXEL_GRAD].of_float = pool_grad_task[float]
+    method.passes[MAX_PIXEL_GRAD].of_double = pool_grad_task[double]
+    method.passes[MAX_SAMPLE].of_float = sample_task[float]
+    method.passes[MAX_SAMPLE].of_double = sample_task[double]
+    method.passes[MAX_SAMPLE_GRAD].of_float = sample_grad_task[float]
+    method.passes[MAX_SAMPLE_GRAD].of_double = sample_grad_task[double]

@@ -1,0 +1,159 @@
+"""Windows: the weighted sums of the bins of upright boxes, of one channel block.
+
+A window is contracted along y, into a strip [p][x][lane], and then along x into bins [p][q][lane],
+or the other way round where that is much less work (`x_first` in plan/ways.pxd).  It is loaded at
+once, its taps alone, or cell by cell.
+"""
+from libc.stdint cimport int32_t
+from libc.string cimport memset
+
+from passes.steps cimport Part, Step, load_taps, thinned
+from passes.tile cimport cell_columns, cell_rows, load
+from plan.spans cimport clip
+from plan.structs cimport CELLS, NOTHING, TAPS, Call
+from simd.structs cimport LANE_BYTES, Stream, Taps, Vectors, View, Window, real
+from simd.table cimport Simd, stream_some
+from tuning cimport STRIP_BYTES
+
+
+cdef struct Axis:                  # one axis of the bins at hand
+    Taps taps
+    int bins
+    Py_ssize_t bin_step            # of the results, in elements
+    Py_ssize_t stride              # from pixel to pixel, in elements
+    Py_ssize_t low                 # the first pixel of the window
+    Py_ssize_t count               # and how many there are
+
+
+cdef inline void contract(
+        const Simd *simd, const real *pixels, const Axis *first, const Axis *second, real *strip,
+        real *bins, Stream *queue) noexcept nogil:
+    """bins = the weighted sums of a window, along the first axis and then along the second.
+
+    pixels: the first of the window along the second axis, pixel 0 along the first.  Results of the
+    box before are streamed meanwhile, half of them before each axis.
+    """
+    cdef Py_ssize_t lanes = LANE_BYTES // sizeof(real), row = second.count * lanes
+    # with so many bins at a time, the strip stays in a level 1 cache
+    cdef int at_once = <int>max(STRIP_BYTES // (second.count * LANE_BYTES), 1)
+    cdef int left = first.bins, some
+    cdef Taps taps = first.taps
+    cdef Vectors window, strips
+    window.start, window.step = pixels, second.stride
+    window.stride, window.count = first.stride, second.count
+    strips.start, strips.step, strips.stride = strip - second.low * lanes, row, lanes
+    while left > 0:
+        some = min(at_once, left)
+        stream_some(simd, queue)
+        simd.contract_bins(strip, row, lanes, &window, some, &taps)
+        stream_some(simd, queue)
+        strips.count = some
+        simd.contract_bins(bins, second.bin_step, first.bin_step, &strips, second.bins,
+                           &second.taps)
+        taps.spans += 2 * some
+        bins += some * first.bin_step
+        left -= some
+
+
+cdef inline void set_axes(
+        const Call *call, const Part *part, const View *steps, Axis *y, Axis *x) noexcept nogil:
+    """Both axes of a part, whose pixels lie `steps` apart."""
+    cdef Py_ssize_t lanes = call.lanes
+    y.taps.pixel = x.taps.pixel = part.pixel
+    y.taps.weight = x.taps.weight = call.tables.tap_weight
+    y.taps.spans, x.taps.spans = part.spans_y + 2 * part.p0, part.spans_x + 2 * part.q0
+    y.bins, x.bins = part.p1 - part.p0, part.q1 - part.q0
+    y.bin_step, x.bin_step = x.bins * lanes, lanes
+    y.low, y.count = part.window.y0, part.window.y1 - part.window.y0
+    x.low, x.count = part.window.x0, part.window.x1 - part.window.x0
+    y.stride, x.stride = steps.y, steps.x
+
+
+cdef inline void sum_cell(
+        const Simd *simd, const Axis *axis, Py_ssize_t low, Py_ssize_t high,
+        const Vectors *pixels, real *to, Py_ssize_t bin_step, Py_ssize_t step) noexcept nogil:
+    """Go on with the sums of each bin along an axis: the pixels low .. high - 1 of it.
+
+    The first pixels of a bin set its sums, and later ones are added.
+    """
+    cdef int32_t[2] span
+    cdef Taps taps = axis.taps
+    cdef int p
+    taps.spans = span
+    for p in range(axis.bins):
+        clip(axis.taps.spans + 2 * p, taps.pixel, low, high, span)
+        simd.contract_axis(to + p * bin_step, step, pixels, &taps, span[0] > axis.taps.spans[2 * p])
+
+
+cdef inline void sum_cells(const Call *call, Step *step, real *bins) noexcept nogil:
+    """bins = the weighted sums of a window that is larger than the tile, cell by cell.
+
+    As many columns as the strip has room for are summed along y, one cell below the other, and
+    then along x.  So numbers are added in the order in which `contract` adds them.
+    """
+    cdef const Window *window = &step.part.window
+    cdef Py_ssize_t lanes = LANE_BYTES // sizeof(real), width = window.x1 - window.x0, columns, rows
+    cdef real *strip = <real*>step.scratch.strip
+    cdef const real *pixels
+    cdef View steps
+    cdef Vectors cells, strips
+    cdef Window cell
+    cdef Axis y, x
+    steps.y = steps.x = 0      # which load sets, cell by cell
+    set_axes(call, &step.part, &steps, &y, &x)
+    columns = min(cell_columns(width), call.layout.strip_bytes // (y.bins * LANE_BYTES))
+    rows = cell_rows(&step.tile, window.y1 - window.y0, cell_columns(width))
+    strips.stride, strips.count = lanes, y.bins
+    cell.x1 = window.x0
+    while cell.x1 < window.x1:
+        cell.x0, cell.y1 = cell.x1, window.y0
+        cell.x1 = min(cell.x0 + columns, window.x1)
+        width = cell.x1 - cell.x0
+        while cell.y1 < window.y1:
+            cell.y0 = cell.y1
+            cell.y1 = min(cell.y0 + rows, window.y1)
+            pixels = load(call, &step.tile, <real*>step.scratch.tile, &cell, &steps)
+            cells.start, cells.step = pixels - cell.y0 * steps.y, steps.x
+            cells.stride, cells.count = steps.y, width
+            sum_cell(call.simd, &y, cell.y0, cell.y1, &cells, strip, width * lanes, lanes)
+        strips.start, strips.step = strip - cell.x0 * lanes, width * lanes
+        sum_cell(call.simd, &x, cell.x0, cell.x1, &strips, bins, x.bin_step, y.bin_step)
+
+
+cdef inline void sum_window(const Call *call, Step *step, real *bins) noexcept nogil:
+    """bins = the weighted sums of a window that is loaded at once, or of its taps alone."""
+    cdef real *memory = <real*>step.scratch.tile
+    cdef real *strip = <real*>step.scratch.strip
+    cdef const real *pixels = memory
+    cdef const Part *part = &step.part
+    cdef Part slots
+    cdef View steps
+    cdef Axis y, x
+    if part.way == TAPS:
+        slots = thinned(call, part)
+        load_taps(call, &slots, &step.tile, memory, &steps)
+        part = &slots
+    else:
+        pixels = load(call, &step.tile, memory, &part.window, &steps)
+    set_axes(call, part, &steps, &y, &x)
+    if part.x_first:
+        contract(call.simd, pixels - x.low * x.stride, &x, &y, strip, bins, &step.scratch.queue)
+    else:
+        contract(call.simd, pixels - y.low * y.stride, &y, &x, strip, bins, &step.scratch.queue)
+
+
+cdef inline void sum_block(const Call *call, Step *step, real *bins) noexcept nogil:
+    """bins = the weighted sums of a part, of one channel block."""
+    if step.part.way == NOTHING:
+        memset(bins, 0, (step.part.p1 - step.part.p0) * (step.part.q1 - step.part.q0) * LANE_BYTES)
+    elif step.part.way == CELLS:
+        sum_cells(call, step, bins)
+    else:
+        sum_window(call, step, bins)
+
+
+cdef inline void store_part(const Call *call, const Step *step, real *out) noexcept nogil:
+    """Write the bins of a part that are gathered in scratch; out: bin (0, 0)."""
+    cdef const Part *part = &step.part
+    call.simd.unpack(<const real*>step.scratch.bins, part.p1 - part.p0, part.q1 - part.q0,
+                     out + part.p0 * call.bins.y + part.q0 * call.bins.x, &step.target)

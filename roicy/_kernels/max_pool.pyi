@@ -1,9 +1,0 @@
-"""Types of ``pyx/kernels/max_pool.pyx``."""
-
-import numpy as np
-
-from .plan import Plan
-
-def forward(plan: Plan, out: np.ndarray, argmax: np.ndarray | None) -> None: ...
-def backward(plan: Plan, grad_output: np.ndarray, argmax: np.ndarray) -> bool: ...
-def outside(argmax: np.ndarray, count: int, pixels: int, threads: int) -> bool: ...

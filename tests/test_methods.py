@@ -1,0 +1,155 @@
+"""Whatever method a plan is told to take, if it fits, the numbers are those of the definition."""
+
+import contextlib
+
+import numpy as np
+import pytest
+from conftest import (
+    DTYPES,
+    ISAS,
+    LAYOUTS,
+    assert_same_bits,
+    from_layout,
+    pairs,
+    passes,
+    rotated_boxes,
+    to_layout,
+)
+from test_against_reference import assert_within, cases, definition, make
+
+import roicy
+from roicy._kernels import methods
+
+METHODS = methods.names()
+
+
+@contextlib.contextmanager
+def forced(method):
+    """Have all plans take one method."""
+    methods.force(method)
+    try:
+        yield
+    finally:
+        methods.force(None)
+
+
+def computed(method, call):
+    """Return the result of a call by a method, or None if it does not fit."""
+    try:
+        with forced(method):
+            return call()
+    except ValueError as error:
+        assert str(error).startswith(f"method '{method}' is unfit: ")
+        return None
+
+
+def calls_of(name, x, boxes, grad, layout, threads, parameters):
+    """Return each pass of an operator as a call without arguments, with results in NCHW."""
+    options = {"layout": layout, "num_threads": threads}
+    x, grad = to_layout(x, layout), to_layout(grad, layout)
+    bins = from_layout(grad, layout).shape[2:]
+    pool, backward = getattr(roicy, name), getattr(roicy, f"{name}_backward")
+    of_boxes = getattr(roicy, f"{name}_backward_boxes", None)
+    if name == "roi_pool":
+        at = pool(x, boxes, bins, return_argmax=True, **parameters, **options)[1]
+        found = {
+            "forward": lambda: pool(x, boxes, bins, **parameters, **options),
+            "backward": lambda: backward(grad, at, boxes, x.shape, **options),
+        }
+    else:
+        options |= parameters
+        read = (x, boxes) if name == "roi_align_max" else (boxes, x.shape)
+        found = {
+            "forward": lambda: pool(x, boxes, bins, **options),
+            "backward": lambda: backward(grad, *read, **options),
+        }
+    found = {key: lambda call=call: from_layout(call(), layout) for key, call in found.items()}
+    if of_boxes is not None:
+        found["backward_boxes"] = lambda: of_boxes(grad, x, boxes, **options)
+    return found
+
+
+def few_channels(grad):
+    """Whether bin rows promise the bits of lanes, which then sum along y first."""
+    lanes = 64 // grad.itemsize
+    return 2 * grad.shape[1] * -(-grad.shape[2] // lanes) <= grad.shape[2]
+
+
+def assert_all_methods(name, x, boxes, grad, parameters, wanted=None):
+    """Check each pass by each method that fits, in both layouts; return the methods that fit."""
+    fitting = set()
+    plain = passes(name, x, boxes, grad, **parameters)
+    plain = dict(zip(("forward", "backward", "backward_boxes"), plain, strict=False))
+    if name == "roi_pool":
+        plain = dict(zip(("forward", "backward"), passes(name, x, boxes, grad)[::2], strict=True))
+    for layout, threads in zip(LAYOUTS, (3, 1), strict=True):
+        calls = calls_of(name, x, boxes, grad, layout, threads, parameters)
+        for method in METHODS:
+            for which, call in calls.items():
+                found = computed(method, call)
+                if found is None:
+                    continue
+                fitting.add((method, which))
+                if method != "bin_rows" or few_channels(grad):
+                    assert_same_bits(np.ascontiguousarray(found), plain[which])
+                if wanted and which in wanted:
+                    assert_within(found, *wanted[which], x.dtype.type)
+    return fitting
+
+
+@pairs(case=cases(), dtype=DTYPES, isa=ISAS)
+def test_sums(case, dtype, isa, rng):
+    name, _, _, parameters = case
+    x, boxes, grad = make(rng, *case, dtype)
+    wanted = definition((*case[:2], dtype), name, x, boxes, grad, parameters)
+    wanted = dict(zip(("forward", "backward"), wanted, strict=True))
+    fitting = assert_all_methods(name, x, boxes, grad, parameters, wanted)
+    expected = {"channels_per_bin"} if name.startswith("ps_") else {"planes", "pixels"}
+    if not name.startswith("ps_") and grad.shape[1] * grad.itemsize <= 64:
+        expected.add("bin_rows")
+    assert {method for method, _ in fitting} == expected | {"numbers"}
+
+
+@pairs(name=["roi_pool", "roi_align_max"], shape=["blocks", "row", "parts"], dtype=DTYPES, isa=ISAS)
+def test_maxima(name, shape, dtype, isa, rng):
+    x, boxes, grad = make(rng, name, shape, "random", {}, dtype)
+    parameters = {"sampling_ratio": 2} if name == "roi_align_max" else {}
+    fitting = assert_all_methods(name, x, boxes, grad, parameters)
+    assert fitting == {(a, b) for a in ("planes", "pixels") for b in ("forward", "backward")}
+
+
+@pairs(channels=[3, 16, 40], dtype=DTYPES, isa=ISAS)
+def test_turned_boxes(channels, dtype, isa, rng):
+    boxes = rotated_boxes(rng, 2, 30, (40, 50), dtype)
+    x, grad = (
+        rng.standard_normal(shape).astype(dtype)
+        for shape in ((2, channels, 40, 50), (30, channels, 3, 5))
+    )
+    fitting = assert_all_methods("roi_align_rotated", x, boxes, grad, {"sampling_ratio": 2})
+    assert {method for method, _ in fitting} == {"sparse"}
+
+
+@pytest.mark.parametrize("small", ["uint8", "float16"])
+def test_small_types(small, rng):
+    """Numbers of small types are widened, by methods that can."""
+    x = rng.uniform(0, 9, (1, 32, 30, 40)).astype(small)
+    boxes = np.array([[0, 1, 2, 20, 29], [0, 5, 5, 8, 9]], np.float32)
+    for layout in LAYOUTS:
+        given = to_layout(x, layout)
+
+        def call(given=given, layout=layout):
+            return roicy.roi_align(given, boxes, 7, sampling_ratio=2, layout=layout)
+
+        expected = call()
+        found = {method: computed(method, call) for method in METHODS}
+        found = {method: result for method, result in found.items() if result is not None}
+        assert {"planes"} <= set(found) <= {"planes", "pixels", "bin_rows"}
+        assert ("pixels" in found) == (layout == "NHWC")
+        for method, result in found.items():
+            if method != "bin_rows":
+                assert_same_bits(result, expected)
+
+
+def test_an_unknown_method_is_an_error():
+    with pytest.raises(ValueError, match="method 'lanes': expected one of sparse, numbers, "):
+        methods.force("lanes")
