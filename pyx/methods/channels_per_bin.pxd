@@ -15,7 +15,7 @@ from passes.steps cimport (Lanes, Part, Step, bins_of_part, parts_of, scratch_of
 from passes.tile cimport bin_tile_bytes, load, load_bins, open_tile, store_bins
 from passes.windows cimport sum_block
 from plan.facts cimport TILE_PIXELS, rows_contiguous
-from plan.layout cimport lay_out_tiles, most_tile_bytes
+from plan.layout cimport lay_out_tiles, most_tile_bytes, slope_pixels
 from plan.method cimport Cover, Method, Shares, Work
 from plan.spans cimport clip
 from plan.structs cimport (COPY_ONCE, FORWARD, GRAD_BOXES, GRAD_INPUT, TAPS, WHOLE, Call, Task,
@@ -88,6 +88,7 @@ cdef inline Shares shares_to_write(const Call *call, const Work *work) noexcept 
 cdef inline void lay_out(Call *call, const Tasks *tasks, Py_ssize_t level) noexcept nogil:
     """Room for the bins of all boxes of a task, and for the tiles of all its bins."""
     cdef Py_ssize_t bins = call.tables.count * (<Py_ssize_t>call.ph * call.pw * LANE_BYTES)
+    call.cell_pixels = slope_pixels(1)
     call.layout.tile_bytes = max(call.layout.tile_bytes, most_tile_bytes(call, tasks, level))
     lay_out_tiles(call, 1, max(<Py_ssize_t>BINS_BYTES, min(<Py_ssize_t>BIN_RANGE_BYTES, bins)))
 

@@ -89,12 +89,36 @@ static FORCE_INLINE void NAME(correlate)(REAL *folded, const REAL *by, ptrdiff_t
         NAME(correlate_some)(folded, by, by_step, from, step, count, at, 5);
 }
 
-/* As add_slopes, for at most MAX_TAPS taps.  It is NOIPA, since GCC would otherwise specialise it
-   for the steps that callers pass, which costs registers. */
-static NOIPA void NAME(add_some_slopes)(REAL *sums, const REAL *by, ptrdiff_t by_step,
-                                        const struct pixels *from, const struct slope_taps *taps,
-                                        const int32_t *y, const int32_t *x) {
+/* Goes through more than MAX_TAPS taps, some rows at a time, or some taps of a row. */
+static NOIPA void NAME(add_slopes)(void *, const void *, ptrdiff_t, const struct pixels *,
+                                   const struct slope_taps *, const int32_t *, const int32_t *);
+static NOINLINE void NAME(add_slopes_of_many_taps)(void *sums, const void *by, ptrdiff_t by_step,
+                                                   const struct pixels *from,
+                                                   const struct slope_taps *taps, const int32_t *y,
+                                                   const int32_t *x) {
+    const int32_t columns = x[1] - x[0], rows = columns < MAX_TAPS ? MAX_TAPS / columns : 1;
+    int32_t some_y[2], some_x[2];
+    for (some_y[0] = y[0]; some_y[0] < y[1]; some_y[0] = some_y[1]) {
+        some_y[1] = y[1] - some_y[0] < rows ? y[1] : some_y[0] + rows;
+        for (some_x[0] = x[0]; some_x[0] < x[1]; some_x[0] = some_x[1]) {
+            some_x[1] = x[1] - some_x[0] < MAX_TAPS ? x[1] : some_x[0] + MAX_TAPS;
+            NAME(add_slopes)(sums, by, by_step, from, taps, some_y, some_x);
+        }
+    }
+}
+
+/* sums[y1, y2, x1, x2] += the gradients by the edges of a bin, FOLDED_BYTES of lanes each.  y and x
+   are its taps along either axis, one or more: [first, stop).
+
+   With S[y, x] = the sum over i of by[i * by_step] * pixel (y, x) of block i, they are sums of S
+   times the weight of one axis and the slope of the other.  Nearly all bins have few taps.  The
+   function is NOIPA, since GCC would otherwise specialise it for the steps that callers pass, which
+   costs registers. */
+static NOIPA void NAME(add_slopes)(void *to, const void *by, ptrdiff_t by_step,
+                                   const struct pixels *from, const struct slope_taps *taps,
+                                   const int32_t *y, const int32_t *x) {
     enum { m = FOLDED_LANES };
+    REAL *sums = (REAL *)to;
     const ptrdiff_t rows = y[1] - y[0], columns = x[1] - x[0];
     const int32_t *pixel_y = taps->pixel + y[0], *pixel_x = taps->pixel + x[0];
     const REAL *weight = (const REAL *)taps->weight, *low = (const REAL *)taps->slopes;
@@ -104,11 +128,15 @@ static NOIPA void NAME(add_some_slopes)(REAL *sums, const REAL *by, ptrdiff_t by
     ptrdiff_t at[MAX_TAPS], *next = at;
     REAL folded[MAX_TAPS * m], by_y1[m], by_y2[m], by_x1[m], by_x2[m];
     const REAL *values = folded;
+    if (rows * columns > MAX_TAPS) {
+        NAME(add_slopes_of_many_taps)(to, by, by_step, from, taps, y, x);
+        return;
+    }
     for (ptrdiff_t i = 0; i < rows; i++)
         for (ptrdiff_t j = 0; j < columns; j++)
             *next++ = pixel_y[i] * from->stride_y + pixel_x[j] * from->stride_x;
-    NAME(correlate)(folded, by, by_step, (const REAL *)from->start, from->step, from->count, at,
-                    rows * columns);
+    NAME(correlate)(folded, (const REAL *)by, by_step, (const REAL *)from->start, from->step,
+                    from->count, at, rows * columns);
     for (int l = 0; l < m; l++) {
         by_y1[l] = sums[l], by_y2[l] = sums[m + l];
         by_x1[l] = sums[2 * m + l], by_x2[l] = sums[3 * m + l];
@@ -129,34 +157,4 @@ static NOIPA void NAME(add_some_slopes)(REAL *sums, const REAL *by, ptrdiff_t by
         sums[l] = by_y1[l], sums[m + l] = by_y2[l];
         sums[2 * m + l] = by_x1[l], sums[3 * m + l] = by_x2[l];
     }
-}
-
-/* Goes through more than MAX_TAPS taps, some rows at a time, or some taps of a row. */
-static NOINLINE void NAME(add_slopes_of_many_taps)(REAL *sums, const REAL *by, ptrdiff_t by_step,
-                                                   const struct pixels *from,
-                                                   const struct slope_taps *taps, const int32_t *y,
-                                                   const int32_t *x) {
-    const int32_t columns = x[1] - x[0], rows = columns < MAX_TAPS ? MAX_TAPS / columns : 1;
-    int32_t some_y[2], some_x[2];
-    for (some_y[0] = y[0]; some_y[0] < y[1]; some_y[0] = some_y[1]) {
-        some_y[1] = y[1] - some_y[0] < rows ? y[1] : some_y[0] + rows;
-        for (some_x[0] = x[0]; some_x[0] < x[1]; some_x[0] = some_x[1]) {
-            some_x[1] = x[1] - some_x[0] < MAX_TAPS ? x[1] : some_x[0] + MAX_TAPS;
-            NAME(add_some_slopes)(sums, by, by_step, from, taps, some_y, some_x);
-        }
-    }
-}
-
-/* sums[y1, y2, x1, x2] += the gradients by the edges of a bin, FOLDED_BYTES of lanes each.  y and x
-   are its taps along either axis, one or more: [first, stop).
-
-   With S[y, x] = the sum over i of by[i * by_step] * pixel (y, x) of block i, they are sums of S
-   times the weight of one axis and the slope of the other.  Nearly all bins have few taps. */
-static NOINLINE void NAME(add_slopes)(void *sums, const void *by, ptrdiff_t by_step,
-                                      const struct pixels *from, const struct slope_taps *taps,
-                                      const int32_t *y, const int32_t *x) {
-    if ((ptrdiff_t)(y[1] - y[0]) * (x[1] - x[0]) <= MAX_TAPS)
-        NAME(add_some_slopes)((REAL *)sums, (const REAL *)by, by_step, from, taps, y, x);
-    else
-        NAME(add_slopes_of_many_taps)((REAL *)sums, (const REAL *)by, by_step, from, taps, y, x);
 }
