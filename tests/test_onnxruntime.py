@@ -32,7 +32,7 @@ from onnx_models import (
 import roicy
 from roicy import onnxruntime as provider
 from roicy.compat import onnx as compat
-from roicy.compat.onnx import _session
+from roicy.onnxruntime import _sessions
 
 inputs = pytest.fixture(box_inputs)
 
@@ -285,21 +285,68 @@ def test_use_twice(inputs):
         assert_as_onnx_runtime(again.run(None, inputs), model, inputs)
 
 
-def test_options_that_cannot_be_copied(inputs, monkeypatch):
-    """What is lost in the copy, such as a library of custom operators, is found in the options."""
+def test_options_are_not_copied(inputs, monkeypatch):
+    """What a copy lacks, such as a library of custom operators, is found in the options."""
     if NAME not in runtime.get_available_providers():
         pytest.skip("this ONNX Runtime takes no plugins by their names")
 
-    def lossy(options):
-        copy = quiet()
-        copy.add_session_config_entry("session.load_model_format", "ORT")
-        return copy
+    def fail(options):
+        raise RuntimeError("nobody needs a copy")
 
-    monkeypatch.setattr(_session, "_copy", lossy)
+    monkeypatch.setattr(_sessions, "_copy", fail)
     options = quiet()
     session = session_of(chain(), options)
     assert session.get_providers()[0] == NAME and not options.has_providers()
     assert_as_onnx_runtime(session.run(None, inputs), chain(), inputs)
+
+
+PROVIDERS = {
+    "all": lambda: (runtime.get_available_providers(),),
+    "its name": lambda: ([NAME],),
+    "its name at last": lambda: (["CPUExecutionProvider", NAME],),
+    "another before": lambda: (["AzureExecutionProvider", NAME, "CPUExecutionProvider"],),
+    "a tuple": lambda: ([(NAME, {"num_threads": 1}), "CPUExecutionProvider"],),
+    "a tuple of names": lambda: ((NAME, "CPUExecutionProvider"),),
+    "options beside": lambda: ([NAME, "CPUExecutionProvider"], [{"num_threads": "1"}, {}]),
+    "of the CPU": lambda: ([("CPUExecutionProvider", {"arena_extend_strategy": "1"})],),
+    "one that is not there": lambda: (["CUDAExecutionProvider", NAME, "CPUExecutionProvider"],),
+    "none": lambda: ([],),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Specified provider 'CUDA")
+@pytest.mark.parametrize("case", PROVIDERS)
+def test_lists_of_providers(case, inputs):
+    """Any list that ONNX Runtime takes, when the provider has been registered, too."""
+    provider.register()
+    model, data = chain(), chain().SerializeToString()
+    for _ in range(2):
+        for options in (quiet(), None):
+            if options is None and case != "all":
+                continue  # it would say much
+            session = compat.InferenceSession(data, options, *PROVIDERS[case]())
+            assert session.get_providers()[0] == NAME
+            assert session.get_providers()[-1] == "CPUExecutionProvider"
+            assert_as_onnx_runtime(session.run(None, inputs), model, inputs)
+    if case in ("a tuple", "options beside") and NAME in runtime.get_available_providers():
+        assert session.get_provider_options()[NAME] == {"num_threads": "1"}
+
+
+def test_lists_of_providers_that_are_odd():
+    data, cpu = chain().SerializeToString(), "CPUExecutionProvider"
+    with pytest.warns(UserWarning, match="providers: 'CPUExecutor' is left out"):
+        session = compat.InferenceSession(data, quiet(), ["CPUExecutor", cpu])
+    assert session.get_providers() == [NAME, cpu]
+    with pytest.raises(ValueError, match="num_threads: 2, but providers say 1"):
+        compat.InferenceSession(data, quiet(), [(NAME, {"num_threads": 1})], num_threads=2)
+    for wrong, options, message in (
+        ({cpu}, None, "'providers' should be a sequence"),
+        ([7], None, "'providers' values must be either strings"),
+        ([cpu], [{}, {}], "should be the same length"),
+        ([cpu], [7], "'provider_options' values must be dicts"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            compat.InferenceSession(data, quiet(), wrong, options)
 
 
 def test_older_versions(monkeypatch):

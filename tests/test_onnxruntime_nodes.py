@@ -204,6 +204,8 @@ def test_wrong_attributes(op, given, message, inputs):
     for options in (provider.use(quiet()), library)[: 1 + by_library]:
         with pytest.raises(Exception, match=re.escape(f"node 'pool' ({op}): {message}")):
             runtime.InferenceSession(data, options)
+    with pytest.raises(Exception, match=re.escape(f"node 'pool' ({op}): {message}")):
+        compat.InferenceSession(data, quiet())
 
 
 def test_wrong_inputs(inputs):

@@ -15,11 +15,14 @@ from __future__ import annotations
 
 import os
 import threading
+from contextlib import AbstractContextManager
 from typing import Any
 
 from .. import _threads
 
-__all__ = ["get_ep_name", "get_ep_names", "get_library_path", "register", "use"]
+__all__ = [
+    "get_ep_name", "get_ep_names", "get_library_path", "install", "register", "uninstall", "use",
+]  # fmt: skip
 
 OLDEST = (1, 24)  # the first version whose plugins read attributes and have kernels
 _NAME = "RoicyExecutionProvider"
@@ -182,3 +185,69 @@ def _given_before(options: Any) -> str | None:
         return str(options.get_session_config_entry(_GIVEN)) if options.has_providers() else None
     except Exception:  # ONNX Runtime's for an entry that is missing
         return None
+
+
+class _Installed:
+    """What `install` returns: at its end as a context, it undoes what that call did."""
+
+    def __init__(self, is_new: bool):
+        self.is_new = is_new
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        if self.is_new:
+            uninstall()
+
+
+def install() -> AbstractContextManager[None]:
+    """Have all sessions of this process run RoI nodes in roicy, those that other programs make too.
+
+    ``onnxruntime.InferenceSession`` itself is changed, so it does not matter when it was imported,
+    and classes that are made of it are changed too.  Sessions that there are stay as they are.
+    A further call changes nothing.
+
+    What a program gives counts: of ``providers``, all are kept in their order, and roicy's comes
+    just before the CPU's.  A session whose ``sess_options`` have providers is left alone.  Options
+    are not changed, and roicy has as many threads as their ``intra_op_num_threads`` says, or else
+    :func:`roicy.get_num_threads`.
+
+    Returns
+    -------
+    context manager
+        Its end is that of the change, unless another call has made it.
+
+    Raises
+    ------
+    ImportError
+        As :func:`register`.
+
+    Examples
+    --------
+    >>> import roicy.onnxruntime
+    >>> with roicy.onnxruntime.install():
+    ...     pass  # import and run the program
+    """
+    register()
+    from . import _sessions
+
+    with _lock:
+        return _Installed(_sessions.install())
+
+
+def uninstall() -> None:
+    """Undo `install`: sessions that are made from now on are ONNX Runtime's own.
+
+    Without such a call before, nothing happens.
+
+    Examples
+    --------
+    >>> import roicy.onnxruntime
+    >>> _ = roicy.onnxruntime.install()
+    >>> roicy.onnxruntime.uninstall()
+    """
+    from . import _sessions
+
+    with _lock:
+        _sessions.uninstall()
