@@ -17,6 +17,7 @@ from onnx_models import (
     VALUES,
     claimed,
     numpy_helper,
+    of_one,
     onnx,
     parsed,
     quiet,
@@ -129,11 +130,68 @@ def test_errors_of_a_kernel(wrong, message, monkeypatch):
         session.run(None, ONE_BOX)
 
 
-def test_options_that_are_wrong():
-    options = quiet()
-    options.add_provider_for_devices(provider.register(), {"num_threads": "many"})
-    with pytest.raises(Exception, match="invalid literal for int.*'many'"):
-        runtime.InferenceSession(roi_align().SerializeToString(), options, enable_fallback=0)
+WRONG_OPTIONS = [
+    ({"nthreads": "1"}, "option 'nthreads' is unknown, expected any of num_threads, groups"),
+    ({"num_threads": "many"}, "option 'num_threads' is 'many', expected an integer from 1 to 1024"),
+    ({"num_threads": "0"}, "option 'num_threads' is '0', expected"),
+    ({"num_threads": "1" * 99}, "option 'num_threads' is '1111"),
+    ({"groups": "no"}, "option 'groups' is 'no', expected an integer from 0 to 1"),
+]
+
+
+@pytest.mark.parametrize("given, message", WRONG_OPTIONS)
+def test_options_that_are_wrong(given, message):
+    """They are errors of sessions of all models, and ONNX Runtime takes no other provider."""
+    devices = provider.register()
+    for model in (roi_align(), of_one("Neg", {"X": ONE_BOX["X"]})):
+        data, options = model.SerializeToString(), quiet()
+        options.add_provider_for_devices(devices, given)
+        with pytest.raises(Exception, match=message):
+            runtime.InferenceSession(data, options)
+        by_name = {"providers": [(provider.get_ep_name(), given)]}
+        if provider.get_ep_name() in runtime.get_available_providers():
+            with pytest.raises(Exception, match=message):
+                runtime.InferenceSession(data, quiet(), **by_name)
+        with pytest.raises(Exception, match=message):
+            compat.InferenceSession(data, quiet(), **by_name)
+
+
+def test_small_calls_are_short():
+    """A small node takes few calls of Python, whose code would drive others from the caches."""
+    session, calls = session_of(roi_align()), []
+    session.run(None, ONE_BOX)
+
+    def count(frame, event, argument):
+        if event == "call" and frame.f_globals["__name__"].startswith("roicy"):
+            calls.append(frame.f_code.co_name)
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        session.run(None, ONE_BOX)
+    finally:
+        sys.setprofile(before)
+    assert 0 < len(calls) <= 12, calls
+
+
+def test_outputs_over_inputs():
+    """Memory that is bound to an output must not be that of an input."""
+    session = session_of(roi_align(output_height=2, output_width=2))
+    memory = ONE_BOX["X"].copy()
+    binding = session.io_binding()
+    for name, array in (ONE_BOX | {"X": memory}).items():
+        binding.bind_cpu_input(name, array)
+    for place, is_over in ((0, True), (60, True), (63, True), (64, False)):
+        both = np.concatenate([memory.ravel(), np.zeros(8, np.float32)])
+        binding.bind_cpu_input("X", both[:64].reshape(memory.shape))
+        start = both.ctypes.data + 4 * place
+        binding.bind_output("Y", "cpu", 0, np.float32, (1, 1, 2, 2), start)
+        if is_over:
+            with pytest.raises(Exception, match="output 0 overlaps the memory of input 0"):
+                session.run_with_iobinding(binding)
+        else:
+            session.run_with_iobinding(binding)
+            assert both[64:].any()
 
 
 @pytest.mark.parametrize("place", ["run", "of", "single"])

@@ -90,6 +90,8 @@ def test_what_a_program_gives():
     session = PLAIN(data, quiet(intra_op_num_threads=1), providers=[CPU])
     assert session.get_session_options().intra_op_num_threads == 1
     assert compat.InferenceSession(data, quiet(), num_threads=1).get_providers() == [NAME, CPU]
+    with pytest.raises(Exception, match="option 'nthreads' is unknown"):
+        compat.InferenceSession(data, quiet(), [(NAME, {"nthreads": "1"})])
 
 
 @pytest.mark.usefixtures("installed")

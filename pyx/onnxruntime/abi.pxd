@@ -34,6 +34,7 @@ cdef enum:                       # OrtApi
     GET_TENSOR_DATA = 51
     CAST_TO_TENSOR_INFO = 55
     GET_ELEMENT_TYPE = 60
+    GET_EXTENT_COUNT = 61
     KERNEL_INFO_FLOAT = 85                  # info, name, answer
     KERNEL_INFO_INT = 86
     KERNEL_INFO_STRING = 87                 # info, name, answers, size
@@ -45,10 +46,11 @@ cdef enum:                       # OrtApi
     KERNEL_INFO_FLOATS = 162                # info, name, answers, count
     KERNEL_INFO_INTS = 163
     KERNEL_INFO_NODE_NAME = 244             # info, answer, size
-    GET_CONFIG_ENTRY = 238                  # options, key, answer, size
     READ_OP_ATTR = 272                      # attribute, type, data, room, size
     VALUE_NAME = 289
     VALUE_TYPE = 290
+    GET_PAIRS = 298                         # pairs, keys, values, count -> void
+    RELEASE_PAIRS = 300
     HARDWARE_DEVICE_TYPE = 307              # device -> int
     GET_EP_API = 317                        # -> table
     VALUE_INITIALIZER = 326
@@ -70,6 +72,7 @@ cdef enum:                       # OrtApi
     ATTRIBUTE_NAME = 364
     NODE_GRAPH_COUNT = 365
     NODE_GRAPHS = 366                       # node, graphs, count, names
+    GET_CONFIG_ENTRIES = 379                # options, pairs
     TENSOR_TYPE_AND_EXTENTS = 414           # value, type, extents, count
 
 cdef enum:                       # OrtEpApi
@@ -96,6 +99,10 @@ ctypedef int (*OfIndex)(const void*, size_t) noexcept nogil
 ctypedef int (*OfOp)(const void*) noexcept nogil
 ctypedef Status (*Compute)(void*, void*) noexcept nogil
 ctypedef void (*Release)(void*) noexcept nogil
+ctypedef Status (*Make)(void*) noexcept nogil
+ctypedef Status (*One)(const void*, void*) noexcept nogil
+ctypedef Status (*Many)(const void*, void*, size_t) noexcept nogil
+ctypedef Status (*Named)(const void*, const char*, void*, size_t*) noexcept nogil
 
 cdef struct ApiBase:
     const Function *(*get_api)(uint32_t version) noexcept nogil
@@ -130,7 +137,8 @@ cdef struct Ep:                  # OrtEp, and what is ours
     Status (*compile_nodes)(
         void*, const void**, const void**, size_t, void**, void**) noexcept nogil
     void (*release_groups)(void*, void**, size_t) noexcept nogil
-    Function unused[8]
+    Status (*get_layout)(void*, int*) noexcept nogil
+    Function unused[7]
     Status (*get_registry)(void*, const void**) noexcept nogil
     Function later[16]           # of later versions; each may be NULL
     void *claims

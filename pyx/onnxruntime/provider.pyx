@@ -4,15 +4,17 @@ ONNX Runtime asks for nodes, kernels and results through tables of C functions (
 taken and how it is computed is decided in Python (roicy/onnxruntime/_claims.py).  This file only
 translates: graphs to objects, tensors to arrays of the same memory, errors to statuses.
 """
-from cpython.buffer cimport PyBUF_READ, PyBUF_WRITE
+from cpython.buffer cimport (
+    PyBUF_READ, PyBUF_SIMPLE, PyBUF_WRITE, PyBuffer_Release, PyObject_GetBuffer)
+from cpython.long cimport PyLong_FromSsize_t
 from cpython.memoryview cimport PyMemoryView_FromMemory
-from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
+from cpython.ref cimport Py_INCREF
+from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
 from libc.stdint cimport int64_t
 from libc.stdio cimport snprintf
 from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
-import threading
 from copy import copy
 from importlib.util import find_spec
 
@@ -20,18 +22,9 @@ import numpy as np
 
 from onnxruntime.abi cimport *
 from onnxruntime.answers cimport *
+from onnxruntime.python cimport *
 
 from roicy._config import __version__
-
-cdef extern from * nogil:
-    bint Py_IsInitialized()
-    int PyGILState_Ensure()
-    void PyGILState_Release(int state)
-    PyObject *PyImport_ImportModule(const char *name)
-    void PyErr_Print()
-
-cdef extern from *:
-    int Py_AddPendingCall(int (*function)(void*) except -1, void *argument)
 
 cdef bytes name_bytes = get_name(NULL), version_bytes = __version__.encode()
 cdef const char *VERSION = version_bytes
@@ -48,11 +41,6 @@ cdef const Function *ep_api
 cdef Factory factory
 cdef void *domains[8]
 cdef size_t domain_count
-
-ctypedef Status (*Make)(void*) noexcept nogil
-ctypedef Status (*One)(const void*, void*) noexcept nogil
-ctypedef Status (*Many)(const void*, void*, size_t) noexcept nogil
-ctypedef Status (*Named)(const void*, const char*, void*, size_t*) noexcept nogil
 
 
 # Calls of ONNX Runtime
@@ -80,35 +68,6 @@ cdef Status failure(object error) noexcept:
     except BaseException:        # a status of NULL would be success
         return say(FAIL, "an error whose text cannot be had")
     return say(INVALID_ARGUMENT if isinstance(error, (TypeError, ValueError)) else FAIL, text)
-
-
-cdef int raise_again(void *error) except -1:
-    raised = <object>error
-    Py_DECREF(raised)
-    raise raised
-
-
-cdef void follow_with(object error) noexcept:
-    """Have an exception raised in the main thread when ONNX Runtime has returned to Python."""
-    if Py_AddPendingCall(raise_again, kept(error)) != 0:
-        Py_DECREF(error)         # as many are waiting as there can be
-
-
-cdef object call(function, tuple arguments):
-    """Call a function.  If a signal's handler raises in it, as Ctrl-C's does, call it again.
-
-    The handler's exception is raised later, so that ONNX Runtime gets the function's result.
-    """
-    try:
-        return function(*arguments)
-    except Exception:
-        raise
-    except BaseException as error:
-        if threading.current_thread() is not threading.main_thread():
-            raise                # handlers run in the main thread, so this came from elsewhere
-        result = call(function, arguments)
-        follow_with(error)
-        return result
 
 
 cdef bint succeeds(Status status) noexcept:
@@ -150,73 +109,71 @@ cdef Handles handles(int place, const void *owner):
     return made
 
 
-cdef void *new(size_t size) except NULL:
-    cdef void *made = calloc(1, size)
-    if made == NULL:
-        raise MemoryError(f"no room for {size} bytes")
-    return made
-
-
-cdef void *kept(object value) noexcept:
-    Py_INCREF(value)
-    return <void*>value
-
-
-cdef void forget(void *value) noexcept nogil:
-    if Py_IsInitialized():       # ONNX Runtime may end after Python
-        with gil:
-            Py_DECREF(<object>value)
-
-
 # Tensors
 
-cdef object array_of(const void *value, bint writable):
-    """The array of a tensor, of the same memory."""
+cdef object array_of(const void *value, bint writable, Span *span):
+    """The array of a tensor, of the same memory, which is `span`."""
     cdef const int64_t *extents = NULL
-    cdef void *data
+    cdef void *data = NULL
     cdef int kind
     cdef size_t rank, i
     cdef Py_ssize_t count = 1
     check((<Status (*)(const void*, int*, const int64_t**, size_t*) noexcept nogil>
            api[TENSOR_TYPE_AND_EXTENTS])(value, &kind, &extents, &rank))
-    shape = tuple([extents[i] for i in range(rank)])
+    shape = PyTuple_New(rank)
+    for i in range(rank):
+        count *= extents[i]
+        extent = PyLong_FromSsize_t(extents[i])
+        Py_INCREF(extent)
+        PyTuple_SET_ITEM(shape, i, extent)
     if kind == 16 and kind in FLOATS and kind not in DTYPES:
         import ml_dtypes
         DTYPES[kind] = np.dtype(ml_dtypes.bfloat16)
     dtype = DTYPES.get(kind)
     if dtype is None:
         raise TypeError(f"a tensor of the element type {kind} of ONNX, which roicy has none of")
-    for extent in shape:
-        count *= <Py_ssize_t>extent
+    span.bytes = 0
     if count == 0:
         return np.empty(shape, dtype)
     ask(GET_TENSOR_DATA, value, &data)
-    memory = PyMemoryView_FromMemory(<char*>data, count * <Py_ssize_t>dtype.itemsize,
-                                     PyBUF_WRITE if writable else PyBUF_READ)
+    span.start, span.bytes = <char*>data, count * <Py_ssize_t>dtype.itemsize
+    memory = PyMemoryView_FromMemory(
+        span.start, span.bytes, PyBUF_WRITE if writable else PyBUF_READ)
     return ndarray(shape, dtype, memory)
 
 
 cdef object array_or_none(const void *value):
     """The array of a tensor, or None if NumPy has no such array."""
+    cdef Span span
     try:
-        return array_of(value, False)
+        return array_of(value, False, &span)
     except (TypeError, ValueError):
         return None
 
 
 cdef class Output:               # makes an output of a node, of a shape; None if nobody wants it
     cdef void *context
+    cdef Span read[4]            # the memory of the first inputs; a pooling has no more
+    cdef size_t count            # of these
 
-    def __call__(self, shape, size_t index=0):
-        cdef Handles extents = Handles(len(shape))
+    def __call__(self, tuple shape, size_t index=0):
+        cdef int64_t extents[64]
         cdef void *value = NULL
-        cdef size_t i
-        for i in range(extents.count):
-            extents.items[i] = <const void*><int64_t>shape[i]
-        check((<Status (*)(void*, size_t, const void**, size_t, void**) noexcept nogil>
-               api[KERNEL_CONTEXT_OUTPUT])(
-                   self.context, index, extents.items, extents.count, &value))
-        return None if value == NULL else array_of(value, True)
+        cdef size_t i, rank = len(shape)
+        cdef Span span
+        if rank > 64:
+            raise ValueError(f"an output of {rank} dimensions, expected at most 64, as NumPy has")
+        for i in range(rank):
+            extents[i] = shape[i]
+        check((<Status (*)(void*, size_t, const int64_t*, size_t, void**) noexcept nogil>
+               api[KERNEL_CONTEXT_OUTPUT])(self.context, index, extents, rank, &value))
+        if value == NULL:
+            return None
+        made = array_of(value, True, &span)
+        for i in range(self.count):
+            if overlap(&span, &self.read[i]):
+                raise ValueError(f"output {index} overlaps the memory of input {i}")
+        return made
 
 
 cdef Status compute(void *step, void *context) noexcept with gil:
@@ -224,6 +181,7 @@ cdef Status compute(void *step, void *context) noexcept with gil:
     cdef const void *value = NULL
     cdef size_t count
     cdef Output output = Output()
+    cdef Span span
     output.context, arrays = context, []
     try:
         ask(KERNEL_CONTEXT_INPUT_COUNT, context, &count)
@@ -233,11 +191,26 @@ cdef Status compute(void *step, void *context) noexcept with gil:
                    api[KERNEL_CONTEXT_INPUT])(context, i, &value))
             if value == NULL:
                 raise ValueError(f"input {i} is missing")
-            arrays.append(array_of(value, False))
+            arrays.append(array_of(value, False, &span))
+            if output.count < 4:
+                output.read[output.count] = span
+                output.count += 1
         call((<object>step).run, (arrays, output))
     except BaseException as error:
         return failure(error)
     return NULL
+
+
+def are_zeros(numbers):
+    """Whether an array of int64 has nothing but zeros, sooner than NumPy says it."""
+    cdef Py_buffer array
+    cdef Py_ssize_t i
+    cdef int64_t any = 0
+    PyObject_GetBuffer(numbers, &array, PyBUF_SIMPLE)
+    for i in range(array.len // <Py_ssize_t>sizeof(int64_t)):
+        any |= (<const int64_t*>array.buf)[i]
+    PyBuffer_Release(&array)
+    return any == 0
 
 
 # Graphs
@@ -266,16 +239,31 @@ cdef class Graph:
     cdef const void *info(self, name) except? NULL:
         return <const void*><size_t>self.infos.get(name, 0)
 
-    def type_of(self, name):
-        """The element type of a tensor, as ONNX counts them; 0 for other values."""
+    cdef const void *tensor(self, name) except? NULL:
+        """What is known of a tensor; NULL for other values."""
         cdef const void *info = self.info(name)
-        cdef int kind = 0
         if info != NULL:
             ask(VALUE_TYPE, info, &info)
             ask(CAST_TO_TENSOR_INFO, info, &info)
+        return info
+
+    def type_of(self, name):
+        """The element type of a tensor, as ONNX counts them; 0 for other values."""
+        cdef const void *info = self.tensor(name)
+        cdef int kind = 0
         if info != NULL:
             ask(GET_ELEMENT_TYPE, info, &kind)
         return kind
+
+    def shape_of(self, name):
+        """The extents of a tensor, -1 where one is not known; none where nothing is known."""
+        cdef const void *info = self.tensor(name)
+        cdef Handles extents
+        cdef size_t i
+        if info == NULL:
+            return []
+        extents = handles(GET_EXTENT_COUNT, info)      # numbers, each as large as a handle
+        return [<Py_ssize_t>extents.items[i] for i in range(extents.count)]
 
     def constant(self, name):
         """A value that is the same in each run; None for others, and what NumPy has no arrays of.
@@ -345,6 +333,16 @@ cdef Graph graph_of(const void *handle):
     return graph
 
 
+cdef bint has_any(const void *graph, kinds) except? True:
+    """Whether a graph has a node of these kinds, which is known sooner than what all nodes are."""
+    cdef Handles nodes = handles(GRAPH_NODES, graph)
+    cdef size_t i
+    for i in range(nodes.count):
+        if text_of(NODE_OP_TYPE, nodes.items[i]) in kinds:
+            return True
+    return False
+
+
 cdef object attribute(const void *handle):
     """The value of an attribute; None for kinds that nobody looks at."""
     cdef int kind
@@ -382,6 +380,8 @@ cdef Status get_capability(void *ep, const void *graph, void *support) noexcept 
     cdef Handles nodes
     cdef size_t i
     try:
+        if not has_any(graph, (<object>(<Ep*>ep).claims).kinds):
+            return NULL
         groups, singles = call((<object>(<Ep*>ep).claims).of, (graph_of(graph),))
         for group in groups:
             nodes = Handles(len(group))
@@ -420,15 +420,6 @@ cdef Status compile_nodes(void *ep, const void **graphs, const void **nodes, siz
     return NULL
 
 
-cdef void release_groups(void *ep, void **groups, size_t count) noexcept nogil:
-    cdef size_t i
-    for i in range(count):
-        if groups[i] != NULL:
-            forget((<Group*>groups[i]).step)
-            free(groups[i])
-            groups[i] = NULL
-
-
 # Kernels of single nodes
 
 cdef object attribute_of(const void *info, bytes name):
@@ -454,11 +445,6 @@ cdef object attribute_of(const void *info, bytes name):
 
 cdef Status compute_kernel(void *kernel, void *context) noexcept nogil:
     return compute((<Kernel*>kernel).step, context)
-
-
-cdef void release_kernel(void *kernel) noexcept nogil:
-    forget((<Kernel*>kernel).step)
-    free(kernel)
 
 
 cdef Status create_kernel(void *entry, const void *info, void **made) noexcept with gil:
@@ -574,25 +560,47 @@ cdef Status get_devices(void *this, const void *const *devices, size_t count, vo
     return NULL
 
 
-cdef object option_of(const void *options, str key):
-    """An option of the provider, or None."""
-    cdef char value[32]
-    cdef size_t size = sizeof(value)
-    cdef bytes full = f"ep.{name_bytes.decode().lower()}.{key}".encode()
-    found = succeeds((<Named>api[GET_CONFIG_ENTRY])(options, full, value, &size))
-    return value[:size].decode().rstrip("\0") if found else None
+cdef dict options_of(const void *options):
+    """The options of the provider, by their names."""
+    cdef const char **keys
+    cdef const char **values
+    cdef void *pairs = NULL
+    cdef size_t count, i
+    prefix, given = f"ep.{name_bytes.decode().lower()}.", {}
+    ask(GET_CONFIG_ENTRIES, options, &pairs)
+    (<void (*)(const void*, const char***, const char***, size_t*) noexcept nogil>
+     api[GET_PAIRS])(pairs, &keys, &values, &count)
+    for i in range(count):
+        key = keys[i].decode(errors="replace")
+        if key.startswith(prefix):
+            given[key.removeprefix(prefix)] = values[i].decode(errors="replace")
+    (<Release>api[RELEASE_PAIRS])(pairs)
+    return given
+
+
+cdef Status get_layout(void *ep, int *layout) noexcept with gil:
+    """NCHW.  Options that are wrong are an error here, where a session is being initialised: if the
+    EP could not be made, ONNX Runtime would do without it.
+    """
+    layout[0] = 0
+    try:
+        call((<object>(<Ep*>ep).claims).check_options, ())
+    except BaseException as error:
+        return failure(error)
+    return NULL
 
 
 cdef Status create_ep(void *this, const void *devices, const void *metadata, size_t count,
                       const void *options, const void *logger, void **made) noexcept with gil:
     cdef Ep *ep = NULL
     try:
-        claims = claims_of({key: option_of(options, key) for key in ("num_threads", "groups")})
+        claims = claims_of(options_of(options))
         entries = []
         ep = <Ep*>new(sizeof(Ep))
         ep.version, ep.get_name, ep.get_capability = API_VERSION, get_name, get_capability
         ep.compile_nodes, ep.release_groups = compile_nodes, release_groups
         ep.get_registry, ep.claims, ep.entries = get_registry, kept(claims), kept(entries)
+        ep.get_layout = get_layout
         check((<Make>ep_api[CREATE_KERNEL_REGISTRY])(&ep.registry))
         for key, versions in table.items():
             for version, operator in versions.items():

@@ -9,14 +9,23 @@ evaluator.  With ``onnxruntime``, :mod:`roicy.onnxruntime` computes them in whol
 
 from __future__ import annotations
 
-import functools
 from typing import TYPE_CHECKING, Any, Literal, SupportsFloat, SupportsIndex
 
 import numpy as np
 
-from ... import _arguments, _boxes, normalised, operators
+from ... import _arguments, _boxes, _call, normalised
 from ..._kernels.plan import Arguments
-from ..._table import one_sample
+from ..._table import (
+    QUANTISED,
+    ROI_ALIGN,
+    ROI_ALIGN_MAX,
+    ROI_ALIGN_ROTATED,
+    ROI_POOL,
+    one_sample,
+    rotated,
+    sampled,
+    single_samples,
+)  # fmt: skip
 from .. import bins_of, float32_scale, with_images
 from .._docs import documented
 
@@ -25,6 +34,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from ..._kernels.plan import Rule
+    from ..._table import Operator
     from ..._types import Ratio, Readable, Rows
     from ._session import InferenceSession as InferenceSession
 
@@ -38,6 +49,34 @@ def __getattr__(name: str) -> Any:
 
         return InferenceSession
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+class Pooling:
+    """An operator of one map, with all that a node says of it; a call of it pools.
+
+    Parameters
+    ----------
+    operator, rule : roicy._table.Operator, Rule
+        What the operator is.
+    size, scale : tuple, float or tuple
+        The bins of a box, and what multiplies coordinates.
+    option : bool
+        As of ``_call.forward``.
+    rows : Callable, optional
+        Makes rows of the map and of what a node has after it; by default that is one array of rows.
+    """
+
+    def __init__(
+        self, operator: Operator, rule: Rule, size: Any, scale: Any, option: bool = False,
+        rows: Callable[..., Any] | None = None,
+    ):  # fmt: skip
+        self.operator, self.rule, self.size, self.scale = operator, rule, size, scale
+        self.option, self.rows = option, rows
+
+    def __call__(self, x: Any, *boxes: Any, out: Any = None, num_threads: Any = None) -> Any:
+        rows = self.rows(x, *boxes) if self.rows else boxes[0]
+        arguments = Arguments(rows, None, self.scale, "NCHW", num_threads, out)
+        return _call.forward(self.operator, self.rule, x, self.size, arguments, self.option)
 
 
 def _one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
@@ -90,19 +129,17 @@ def RoiAlign(
 def _roi_align(
     coordinate_transformation_mode: str, mode: str, output_height: Any, output_width: Any,
     sampling_ratio: Any, spatial_scale: Any, largest: str = "products",
-) -> Callable[..., Any]:  # fmt: skip
-    """Return RoiAlign of these attributes, of arrays, and `out` and `num_threads` as roicy's."""
+) -> Pooling:  # fmt: skip
+    """Return RoiAlign of these attributes."""
     modes = ("half_pixel", "output_half_pixel")
     given = _one_of("coordinate_transformation_mode", coordinate_transformation_mode, modes)
     size = bins_of(output_height=output_height, output_width=output_width)
-    parameters = size, float32_scale(spatial_scale), sampling_ratio, given == "half_pixel"
-    function: Any = operators.roi_align
-    if _one_of("mode", mode, ("avg", "max")) == "max":
-        products = _one_of("largest", largest, ("products", "samples")) == "products"
-        function = functools.partial(operators.roi_align_max, products=products)
-    return lambda X, rois, batch_indices, **where: function(
-        X, with_images(X, rois, batch_indices), *parameters, **where
-    )
+    scale, parameters = float32_scale(spatial_scale), (sampling_ratio, given == "half_pixel")
+    if _one_of("mode", mode, ("avg", "max")) == "avg":
+        return Pooling(ROI_ALIGN, sampled(*parameters), size, scale, rows=with_images)
+    products = _one_of("largest", largest, ("products", "samples")) == "products"
+    rule = single_samples(*parameters)
+    return Pooling(ROI_ALIGN_MAX, rule, size, scale, products, with_images)
 
 
 @documented(
@@ -129,10 +166,10 @@ def MaxRoiPool(
     return _max_roi_pool(pooled_shape, spatial_scale)(X, rois)
 
 
-def _max_roi_pool(pooled_shape: Any, spatial_scale: Any) -> Callable[..., Any]:
-    """Return MaxRoiPool of these attributes, as `_roi_align` does."""
-    parameters = _arguments.output_size(pooled_shape, "pooled_shape"), float32_scale(spatial_scale)
-    return lambda X, rois, **where: operators.roi_pool(X, rois, *parameters, **where)
+def _max_roi_pool(pooled_shape: Any, spatial_scale: Any) -> Pooling:
+    """Return MaxRoiPool of these attributes."""
+    size = _arguments.output_size(pooled_shape, "pooled_shape")
+    return Pooling(ROI_POOL, QUANTISED, size, float32_scale(spatial_scale))
 
 
 @documented(
@@ -164,7 +201,7 @@ def CropAndResize(
 
 
 def _crop_and_resize(mode: str, extrapolation_value: Any) -> Callable[..., Any]:
-    """Return CropAndResize of these attributes, as `_roi_align` does."""
+    """Return CropAndResize of these attributes, of arrays, and `out` and `num_threads`."""
     rule = one_sample(_one_of("mode", mode, ("bilinear", "nearest")), inclusive=True)
 
     def crop(
@@ -213,14 +250,12 @@ def MMCVRoIAlignRotated(
 def _roi_align_rotated(
     output_height: Any, output_width: Any, spatial_scale: Any, sampling_ratio: Any, aligned: Any,
     clockwise: Any,
-) -> Callable[..., Any]:  # fmt: skip
-    """Return MMCVRoIAlignRotated of these attributes, as `_roi_align` does."""
+) -> Pooling:  # fmt: skip
+    """Return MMCVRoIAlignRotated of these attributes."""
     size = bins_of(output_height=output_height, output_width=output_width)
     flags = [
         bool(_arguments.integer(name, int(value) if isinstance(value, bool) else value, 0, 1))
         for name, value in (("aligned", aligned), ("clockwise", clockwise))
     ]
-    parameters = (size, float32_scale(spatial_scale), sampling_ratio, *flags)
-    return lambda input, rois, **where: operators.roi_align_rotated(
-        input, rois, *parameters, **where
-    )
+    rule = rotated(sampling_ratio, *flags)
+    return Pooling(ROI_ALIGN_ROTATED, rule, size, float32_scale(spatial_scale))

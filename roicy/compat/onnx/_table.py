@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ... import _arguments, _boxes, _levels, integrals, masks, multiscale, operators
+from ... import _arguments, _boxes, _levels, _table, masks, multiscale
 from ..._kernels import plan
 from ..._names import errors_name
-from . import _crop_and_resize, _max_roi_pool, _one_of, _roi_align, _roi_align_rotated
+from . import Pooling, _crop_and_resize, _max_roi_pool, _one_of, _roi_align, _roi_align_rotated
 
 Arrays = list[Any]
 Attributes = dict[str, Any]
@@ -97,30 +97,40 @@ def _size(given: Attributes) -> tuple[int, int]:
     return given["output_height"], given["output_width"]
 
 
-def _roi_align_10(**given: Any) -> Callable[..., Any]:
+def _roi_align_10(**given: Any) -> Pooling:
     """RoiAlign, whose coordinates had no half pixel before opset 16."""
     return _roi_align("output_half_pixel", **given)
 
 
-def _pooling(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return what prepares an operator of roicy, whose attributes are named as its arguments."""
+def _pooling(operator: _table.Operator, rule: Any) -> Callable[..., Any]:
+    """Return what prepares an operator of roicy, whose attributes are named as its arguments.
 
-    def prepare(**given: Any) -> Callable[..., Any]:
+    rule: of the operator, or what makes it of the parameters that it has.
+    """
+
+    def prepare(**given: Any) -> Pooling:
         scale = given["spatial_scale"]  # or two, (vertical, horizontal)
         scales = scale[0] if len(scale) == 1 else tuple(scale)
         _arguments.spatial_scale(scales)
-        flags = {name: bool(given[name]) for name in ("aligned", "products") if name in given}
-        ratio = {"sampling_ratio": given["sampling_ratio"]} if "sampling_ratio" in given else {}
-        pool = functools.partial(function, **flags, **ratio)
-        return lambda x, rows, **where: pool(x, rows, _size(given), scales, **where)
+        parameters = {}
+        if "sampling_ratio" in given:
+            parameters["sampling_ratio"] = given["sampling_ratio"]
+        if "aligned" in given:
+            parameters["aligned"] = bool(given["aligned"])
+        made = rule(**parameters) if parameters else rule
+        return Pooling(operator, made, _size(given), scales, bool(given.get("products")))
 
     return prepare
 
 
+_ROI_ALIGN = _pooling(_table.ROI_ALIGN, _table.sampled)
+_ROI_ALIGN_MAX = _pooling(_table.ROI_ALIGN_MAX, _table.single_samples)
+
+
 def _mmcv_roi_align(mode: str, **given: Any) -> Callable[..., Any]:
     mean = _one_of("mode", mode, ("avg", "max")) == "avg"
-    function = operators.roi_align if mean else operators.roi_align_max
-    return _pooling(function)(**given)
+    pooling: Callable[..., Any] = (_ROI_ALIGN if mean else _ROI_ALIGN_MAX)(**given)
+    return pooling
 
 
 def _multiscale(**given: Any) -> Callable[..., Any]:
@@ -206,15 +216,16 @@ _MMCV = {
     "MMCVRoIAlignRotated": Operator(_roi_align_rotated, {**ROTATED, "aligned": 1, "clockwise": 0}),
 }
 _ROICY = {
-    "RoIAlign": Operator(_pooling(operators.roi_align), {**SAMPLED, "aligned": 0}),
-    "RoIAlignMax": Operator(
-        _pooling(operators.roi_align_max), {**SAMPLED, "aligned": 0, "products": 0}
+    "RoIAlign": Operator(_ROI_ALIGN, {**SAMPLED, "aligned": 0}),
+    "RoIAlignMax": Operator(_ROI_ALIGN_MAX, {**SAMPLED, "aligned": 0, "products": 0}),
+    "PSRoIAlign": Operator(
+        _pooling(_table.PS_ROI_ALIGN, functools.partial(_table.sampled, aligned=True)), SAMPLED,
+        _divided,
     ),
-    "PSRoIAlign": Operator(_pooling(operators.ps_roi_align), SAMPLED, _divided),
-    "PrRoIPool": Operator(_pooling(integrals.prroi_pool), POOL),
-    "PSPrRoIPool": Operator(_pooling(integrals.ps_prroi_pool), POOL, _divided),
-    "PSRoIPool": Operator(_pooling(operators.ps_roi_pool), POOL, _divided),
-    "RoIPool": Operator(_pooling(operators.roi_pool), POOL),
+    "PrRoIPool": Operator(_pooling(_table.PRROI_POOL, _table.INTEGRATED), POOL),
+    "PSPrRoIPool": Operator(_pooling(_table.PS_PRROI_POOL, _table.INTEGRATED), POOL, _divided),
+    "PSRoIPool": Operator(_pooling(_table.PS_ROI_POOL, _table.UNIFORM), POOL, _divided),
+    "RoIPool": Operator(_pooling(_table.ROI_POOL, _table.QUANTISED), POOL),
     "MultiScaleRoIAlign": Operator(
         _multiscale, LEVELS, lambda arrays, given: _of_boxes(*arrays[:2], _size(given)),
         of_levels=True,
