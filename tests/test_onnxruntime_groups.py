@@ -169,6 +169,82 @@ def test_wrong_attributes_in_pyramids(name, value, message):
         session_of(model)
 
 
+def joined(zeros="zeros = ConstantOfShape (extents)", last="(count, C, two, two)"):
+    """Return a pyramid as PyTorch's exporter of TorchScript writes it, after a simplifier.
+
+    What onnxsim and onnxslim know of the extents is a constant; else they take it of shapes.
+    """
+    body = f"""joined (float[N, 3, H, W] A, float[N, 3, h, w] B, float[K, 5] rows, int64[K] levels)
+        => (float[R, c, p, q] Y) {{
+        nothing = Constant <value_ints = [0]> ()
+        C = Constant <value_ints = [3]> ()
+        more = Constant <value_ints = [4]> ()
+        two = Constant <value_ints = [2]> ()
+        rest = Constant <value_ints = [3, 2, 2]> ()
+        column = Constant <value_ints = [-1, 1, 1, 1]> ()
+        corners = Constant <value_ints = [1, 2, 3, 4]> ()
+        extents_of_levels = Shape (levels)
+        count = Gather (extents_of_levels, nothing)
+        one = Constant <value_ints = [1]> ()
+        extents = Concat <axis = 0> {last}
+        {zeros}"""
+    for i in range(2):
+        body += f"""
+        number{i} = Constant <value = int64 {{{i}}}> ()
+        equal{i} = Equal (levels, number{i})
+        found{i} = NonZero (equal{i})
+        turned{i} = Transpose <perm = [1, 0]> (found{i})
+        which{i} = Squeeze (turned{i}, one)
+        some{i} = Gather (rows, which{i})
+        first{i} = Gather <axis = 1> (some{i}, nothing)
+        floats{i} = Squeeze (first{i}, one)
+        images{i} = Cast <to = 7> (floats{i})
+        boxes{i} = Gather <axis = 1> (some{i}, corners)
+        pooled{i} = RoiAlign <output_height = 2, output_width = 2, sampling_ratio = 2,
+            spatial_scale = {0.5 / 2**i}, coordinate_transformation_mode = "output_half_pixel">
+            ({"AB"[i]}, boxes{i}, images{i})
+        column{i} = Reshape (turned{i}, column)
+        extents_of_column{i} = Shape (column{i})
+        found_count{i} = Gather (extents_of_column{i}, nothing)
+        shape{i} = Concat <axis = 0> (found_count{i}, rest)
+        index{i} = Expand (column{i}, shape{i})
+        {"Y" if i else "part"} = ScatterElements ({"part" if i else "zeros"}, index{i}, pooled{i})
+        """
+    return parsed(body + "}")
+
+
+def joined_inputs(rng):
+    inputs = pyramid_inputs(rng, 9)
+    return {name: inputs[name] for name in ("A", "B", "rows", "levels")}
+
+
+@pytest.mark.parametrize("last", ["(count, C, two, two)", "(count, rest)"])
+def test_pyramids_that_are_simplified(last, rng):
+    """Extents that a simplifier has made constants of are compared with those that are pooled."""
+    model, inputs = joined(last=last), joined_inputs(rng)
+    titles, session = claimed(model)
+    assert titles == ["pyramid of 2 x RoiAlign -> 'Y'"]
+    assert_as_onnx_runtime(session.run(None, inputs), model, inputs)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"last": "(count, more, two, two)"}, {"last": "(count, C, two, C)"},
+        {"last": "(more, C, two, two)"}, {"last": "(more, rest)"},
+        {"zeros": "zeros = ConstantOfShape <value = float[1] {1.5}> (extents)"},
+    ],
+)  # fmt: skip
+def test_what_only_looks_simplified(change, rng):
+    """More channels, other bins, another number of rows, and what is not zero."""
+    model, inputs = joined(**change), joined_inputs(rng)
+    if "more," in change.get("last", "")[:6]:
+        inputs |= {name: inputs[name][:4] for name in ("rows", "levels")}
+    titles, session = claimed(model)
+    assert sorted(titles) == ["node 'pooled0' (RoiAlign)", "node 'pooled1' (RoiAlign)"]
+    assert_as_onnx_runtime(session.run(None, inputs), model, inputs)
+
+
 PASTING = """pasting (float[K, A, m, m] P, float[K, 4] F, int64 H, int64 W) => (float[n, h, w] Y) {
     B = Cast <to = 7> (F)
     extents_of_P = Shape (P)
@@ -220,10 +296,20 @@ PASTING = """pasting (float[K, A, m, m] P, float[K, 4] F, int64 H, int64 W) => (
 }"""
 
 
+def of_one_size(text, height=32, width=41):
+    """Return the Loop for images of one size, whose extents become constants."""
+    extents = (("H", height), ("W", width))
+    lines = [f"{name} = Constant <value = int64 {{{extent}}}> ()" for name, extent in extents]
+    text = text.replace(", int64 H, int64 W)", ")")
+    return text.replace("    B = Cast", "\n".join([*lines, "    B = Cast"]))
+
+
+@pytest.mark.parametrize("size", [None, (32, 41), (40, 40)])
 @pytest.mark.parametrize("name", [b"mask", b"m\xffsk"], ids=["utf8", "bytes"])
-def test_pasting_loops(name, rng):
+def test_pasting_loops(name, size, rng):
     """They are known by what they compute, whatever their values are called."""
-    data = parsed(PASTING).SerializeToString().replace(b"mask", name)
+    text = of_one_size(PASTING, *size) if size else PASTING
+    data = parsed(text).SerializeToString().replace(b"mask", name)
     given = {"sess_options": quiet()}
     alone = runtime.InferenceSession(data, providers=["CPUExecutionProvider"], **given)
     with _claimed() as titles:
@@ -238,6 +324,8 @@ def test_pasting_loops(name, rng):
         "H": np.array(32),
         "W": np.array(41),
     }
+    if size:
+        del inputs["H"], inputs["W"]
     for count in (5, 0):
         some = inputs | {"P": inputs["P"][:count], "F": inputs["F"][:count]}
         (got,), (expected,) = session.run(None, some), alone.run(None, some)
@@ -297,5 +385,7 @@ OTHERWISE = {
 def test_loops_that_do_something_else(change):
     old, new = OTHERWISE[change]
     assert old in PASTING
-    titles, _ = claimed(parsed(PASTING.replace(old, new)))
-    assert titles == []
+    text = PASTING.replace(old, new)
+    for one in (text, of_one_size(text), of_one_size(text, 40, 40)):
+        titles, _ = claimed(parsed(one))
+        assert titles == []

@@ -23,14 +23,15 @@ SCALARS = ("Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze")  # that hand a
 class Pasting:
     """The Loop that pastes masks into an image of each box, as torchvision exports it.
 
-    Its masks have their border of zeros already, and its boxes are of whole pixels.
+    Its masks have their border of zeros already, and its boxes are of whole pixels.  The size of
+    the images is `size`, or two more inputs.
     """
 
     threads: int | None = None
     indices: list[int]  # of the inputs of the group
 
-    def __init__(self, node: Any, inputs: list[str]):
-        self.nodes, self.inputs, self.output = [node], inputs, node.outputs[0]
+    def __init__(self, node: Any, inputs: list[str], size: list[int]):
+        self.nodes, self.inputs, self.size, self.output = [node], inputs, size, node.outputs[0]
         self.title = f"{spell(node.name, node.key)} that pastes masks"
 
     def has_readers(self, graph: Any) -> bool:
@@ -44,7 +45,7 @@ class Pasting:
     def run(self, arrays: list[Any], output: Any) -> None:
         """Paste the masks."""
         padded, boxes, *extents = arrays
-        height, width = (int(np.squeeze(extent)) for extent in extents)
+        height, width = self.size or (int(np.squeeze(extent)) for extent in extents)
         corners = np.trunc(boxes.astype(np.float64))
         out = output((len(boxes), height, width))
         if out.size:
@@ -59,43 +60,57 @@ def pasting_loops(graph: Any) -> list[Pasting]:
     found = []
     for node in graph.nodes:
         if node.op_type == "Loop" and not node.domain and len(node.outputs) == 1:
-            inputs = _pasted(graph, node)
-            if inputs and _pastes(graph, node, inputs):
-                found.append(Pasting(node, inputs))
+            inputs, size = _pasted(graph, node)
+            if inputs and _pastes(graph, node, inputs, size):
+                found.append(Pasting(node, inputs, size))
     # ONNX Runtime before 1.27 does not hand a Loop that is taken what its body alone reads.
     return [step for step in found if version() >= (1, 27) or step.has_readers(graph)]
 
 
-def _pasted(graph: Any, node: Any) -> list[str] | None:
-    """Return the masks, the boxes, the height and the width that a Loop may paste with, or None."""
+def _pasted(graph: Any, node: Any) -> tuple[list[str], list[int]]:
+    """Return what a Loop may paste with: the names of masks, boxes, height and width, where these
+    two are constants without them, and these constants.  No names: it pastes nothing.
+    """
     walk, (body,) = Walk(graph), node.bodies
     if len(body.inputs) != 3 or any(inner.domain for inner in body.nodes):
-        return None
+        return [], []
     values = [name for name in node.captures if graph.constant(name) is None]
     by_turn = {inner.inputs[0] for inner in body.nodes if _is_by_turn(body, inner)}
     extents = [name for name in values if name not in by_turn and graph.type_of(name) == INT64]
     boxes = [name for name in values if name in by_turn and graph.type_of(name) == INT64]
     pasted = [name for name in values if name in by_turn and graph.type_of(name) == FLOAT]
-    if (len(pasted), len(boxes), len(extents)) != (1, 1, 2) or len(values) != 4:
-        return None
+    start = walk.constant(node.inputs[2])
+    size = [] if start is None else list(start.shape[1:])
+    if (
+        (len(pasted), len(boxes), len(extents)) != (1, 1, 0 if size else 2)
+        or len(values) != 2 + len(extents)
+        or (start is not None and (start.shape[:1] != (0,) or len(size) != 2))
+    ):
+        return [], []
     trips = walk.node(walk.through(node.inputs[0], ("Cast", "Squeeze", "Identity")), "Gather")
     counted = trips and walk.node(trips.inputs[0], "Shape")
     first = trips and walk.constant(trips.inputs[1])
+    goes_on = walk.constant(node.inputs[1]) if node.inputs[1] else np.True_
+    if (
+        not counted or walk.through(counted.inputs[0], ("Identity",)) not in (pasted[0], boxes[0])
+        or first is None or first.any()
+        or goes_on is None or not goes_on.all()
+    ):  # fmt: skip
+        return [], []
+    inputs = [pasted[0], boxes[0]]
+    if size:
+        return inputs, size
     zeros = walk.node(node.inputs[2], "ConstantOfShape")
     shape = zeros and walk.node(zeros.inputs[0], "Concat")
     empty = shape and walk.constant(shape.inputs[0])
     sides = [walk.through(name, SCALARS) for name in shape.inputs[1:]] if shape else []
     by_source = {walk.through(name, SCALARS): name for name in extents}
-    goes_on = walk.constant(node.inputs[1]) if node.inputs[1] else np.True_
     if (
-        not counted or walk.through(counted.inputs[0], ("Identity",)) not in (pasted[0], boxes[0])
-        or first is None or first.any()
-        or empty is None or empty.reshape(-1).tolist() != [0]
+        empty is None or empty.reshape(-1).tolist() != [0]
         or len(sides) != 2 or set(sides) != set(by_source)
-        or goes_on is None or not goes_on.all()
     ):  # fmt: skip
-        return None
-    return [pasted[0], boxes[0], *(by_source[side] for side in sides)]
+        return [], []
+    return inputs + [by_source[side] for side in sides], []
 
 
 def _is_by_turn(body: Any, node: Any) -> bool:
@@ -103,10 +118,11 @@ def _is_by_turn(body: Any, node: Any) -> bool:
     return bool(node.op_type == "Gather" and node.inputs[1] == body.inputs[0])
 
 
-def _pastes(graph: Any, node: Any, inputs: list[str]) -> bool:
+def _pastes(graph: Any, node: Any, inputs: list[str], size: list[int]) -> bool:
     """Whether the body of a Loop does to each mask what paste_masks does."""
     (body,), symbols = node.bodies, ("x1", "y1", "x2", "y2", "height", "width")
-    x1, y1, x2, y2, height, width = (Sum({symbol: 1}) for symbol in symbols)
+    x1, y1, x2, y2, *extents = (Sum({symbol: 1}) for symbol in symbols)
+    height, width = size or extents
     rows, columns = _placed("rows", y1, y2, height), _placed("columns", x1, x2, width)
     by_turn = {inputs[0]: Image((1, *MASK)), inputs[1]: np.array([x1, y1, x2, y2])}
     given = [(name, graph.constant(name)) for name in node.captures]
@@ -114,7 +130,8 @@ def _pastes(graph: Any, node: Any, inputs: list[str]) -> bool:
     known: Any = {name: np.asarray(array, object) for name, array in given if array is not None}
     known |= {body.inputs[1]: np.array(True), "": None}
     for shape in ((), (1,)):  # of the extents
-        values = known | {inputs[2]: np.full(shape, height), inputs[3]: np.full(shape, width)}
+        of_images = zip(inputs[2:], () if size else (height, width), strict=True)
+        values = known | {name: np.full(shape, extent) for name, extent in of_images}
         with contextlib.suppress(Exception):  # whatever it is, the Loop does something else
             one, of_rows, of_columns = _added(body, values, by_turn).axes
             if one == 1 and of_rows in rows and of_columns in columns:
@@ -122,7 +139,7 @@ def _pastes(graph: Any, node: Any, inputs: list[str]) -> bool:
     return False
 
 
-def _placed(axis: str, first: Sum, last: Sum, extent: Sum) -> tuple[Any, Any]:
+def _placed(axis: str, first: Sum, last: Sum, extent: Any) -> tuple[Any, Any]:
     """Return what an axis of a mask is made to for an image, where its box has these pixels."""
     start, end = extreme(max, first, 0), extreme(min, last + 1, extent)
     resized = ("Resize", axis, extreme(max, last - first + 1, 1))

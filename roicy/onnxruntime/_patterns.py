@@ -239,21 +239,32 @@ def read_all(step: Any) -> bool:
 
 
 def _are_zeros(walk: Walk, begin: str, source: tuple[str, str], pooled: list[Any]) -> bool:
-    """Whether a value is as many rows of zeros as there are boxes, as large as what is pooled."""
+    """Whether a value is as many rows of zeros as there are boxes, as large as what is pooled.
+
+    Its extents are taken of the shapes of both, or are constants that are as large.
+    """
     node = walk.node(begin, "ConstantOfShape")
-    extents = node and walk.node(node.inputs[0], "Concat")
-    if not extents or len(extents.inputs) != 4 or np.any(node.attributes.get("value", 0)):
+    parts = node and walk.node(node.inputs[0], "Concat")
+    if not parts or np.any(node.attributes.get("value", 0)):
         return False
     names = {node.outputs[0] for node in pooled}
-    for i, name in enumerate(extents.inputs):
-        chosen = walk.node(walk.through(name), "Gather")
+    known = [walk.graph.shape_of(name) for name in names]
+    extents: list[Any] = []
+    for name in parts.inputs:
+        extents += walk.numbers(name) or [name]
+    for i, extent in enumerate(extents):
+        if isinstance(extent, int):
+            if i == 0 or any(shape[i : i + 1] != [extent] for shape in known):
+                return False
+            continue
+        chosen = walk.node(walk.through(extent), "Gather")
         shape = chosen and walk.node(chosen.inputs[0], "Shape")
         if not shape or walk.numbers(chosen.inputs[1]) != [i]:
             return False
         of = walk.through(shape.inputs[0], ("Cast", "Identity"))
         if of not in names if i else shape.inputs[0] not in source:
             return False
-    return True
+    return len(extents) == 4
 
 
 def _scattered(walk: Walk, node: Any, singles: dict[str, Any]) -> Any:
