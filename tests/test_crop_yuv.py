@@ -121,6 +121,33 @@ def test_tall_boxes_do_not_fit_a_strip(isa):
             assert got.tobytes() == roicy.crop(rgb, [box], size).tobytes(), size
 
 
+@pairs(
+    color_range=["video", "full"],
+    color_matrix=["bt601", "bt709", "bt2020"],
+    antialias=[True, False, "nearest"],
+    isa=ISAS,
+)
+def test_six_bits_of_p010_do_not_count(color_range, color_matrix, antialias, isa):
+    """They are to be zeros, but some devices leave other numbers there."""
+    options = {
+        "color": "p010", "color_range": color_range, "color_matrix": color_matrix,
+        "antialias": antialias,
+    }  # fmt: skip
+    rng = np.random.default_rng(3)
+    turned = np.array([[0, 19, 11, 30, 15, 0.4]])
+    for height, width in ((22, 38), (23, 151), (6, 129), (3, 2)):
+        planes, array = stored("p010", planes_of("p010", height, width)[0])
+        dirty = tuple(plane | rng.integers(0, 64, plane.shape, np.uint16) for plane in planes)
+        given = [(planes, dirty), (planes, tuple(map(padded, dirty)))]
+        given.append((planes, tuple(plane[..., ::-1].copy()[..., ::-1] for plane in dirty)))
+        if array is not None:
+            given.append((array, array | np.uint16(63)))
+        for boxes in (BOXES, [[0, 0, width, height]], turned, CORNERS):
+            for clean, other in given:
+                want = roicy.crop(clean, boxes, (9, 33), **options)
+                assert roicy.crop(other, boxes, (9, 33), **options).tobytes() == want.tobytes()
+
+
 @pytest.mark.parametrize("color", COLORS)
 def test_several_frames(color):
     many = [planes_of(color, 22, 38, seed)[0] for seed in range(3)]

@@ -23,14 +23,18 @@ struct yuv_numbers {
     uint16_t even[YUV_PAIRS], odd[YUV_PAIRS], u[YUV_PAIRS], v[YUV_PAIRS];
 };
 
+/* The bits of P010 that count: those below them are zeros, or whatever a device left there. */
+enum { YUV_TEN_BITS = 0xffc0 };
+
 /* `count` numbers of a plane, `step` bytes apart. */
 static FORCE_INLINE void yuv_gather(const char *from, ptrdiff_t step, int wide, int count,
                                     uint16_t *to) {
     for (int i = 0; i < count; i++) {
         uint16_t two = 0;
-        if (wide)
+        if (wide) {
             memcpy(&two, from + i * step, sizeof two);
-        else
+            two &= YUV_TEN_BITS;
+        } else
             two = (uint16_t)(*(const uint8_t *)(from + i * step) << 8);
         to[i] = two;
     }
@@ -42,6 +46,8 @@ static FORCE_INLINE void yuv_gather_pairs(const char *from, int wide, uint16_t *
     for (int i = 0; wide && i < YUV_PAIRS; i++) {
         memcpy(first + i, from + 4 * i, sizeof *first);
         memcpy(second + i, from + 4 * i + 2, sizeof *second);
+        first[i] &= YUV_TEN_BITS;
+        second[i] &= YUV_TEN_BITS;
     }
     for (int i = 0; !wide && i < YUV_PAIRS; i++) {
         uint8_t bytes[2];
