@@ -403,6 +403,19 @@ def test_numbers_for_these_pixels(recwarn):
         roicy.crop(frame, BOX, 4, **large)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float16])
+def test_dark_images_may_be_bytes(dtype, recwarn):
+    """Of whole numbers 0 and 1 nobody can tell the range, nor of those that are just above 1."""
+    dark = (PIXELS % 2).astype(dtype)
+    for frame in (dark, dark[..., 0], dark[None].repeat(2, 0)[:1], 0 * dark + 1, dark + 0.25):
+        for given in ({"scale": 1 / 255}, {"mean": 128, "std": 58}, {"mean": 0.5}):
+            roicy.crop(frame, BOX, 4, **given)
+    assert not recwarn.list
+    dark[2, 3] = 0.5  # which is no byte
+    with pytest.warns(UserWarning, match="scale: 0.003922, but pixels are of 0..1 already"):
+        roicy.crop(dark, BOX, 4, scale=1 / 255)
+
+
 @pytest.mark.parametrize("mode", ["P", "1", "CMYK", "HSV"])
 def test_images_of_other_colours(mode):
     """The numbers of such images are no pixels, but places in a palette, or other colours."""

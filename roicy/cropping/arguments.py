@@ -497,11 +497,12 @@ def _largest(frames: Frames) -> int | None:
         return None
     rows, columns = (slice(None, None, -(-extent // SAMPLE)) for extent in array.shape[1:3])
     sample = array[0, rows, columns]
-    if not (sample >= 0).all() or not (sample > 0).any():
+    if not (sample >= 0).all():
         return None
-    if sample.max() > 1:
+    if sample.max() >= 2:  # those a little above 1 may be of either range
         return 255 if sample.max() <= 255 else None
-    return 1 if (sample < 1).any() else None
+    # Whole numbers may be bytes of a dark image.
+    return 1 if sample.max() <= 1 and ((sample > 0) & (sample < 1)).any() else None
 
 
 def places(channels: int, swap: bool, backwards: bool) -> list[int]:
