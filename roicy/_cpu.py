@@ -106,6 +106,15 @@ def _round(values: np.ndarray, out: np.ndarray, threads: int) -> None:
         out[...] = rounded
 
 
+def rounded(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """Return values of the type that `dtype` is computed in as numbers of `dtype`."""
+    if values.dtype == dtype:
+        return values
+    out = np.empty(values.shape, dtype)
+    _round(values, out, 1)
+    return out
+
+
 def backward(plan: Plan, grad: np.ndarray, outs: list[np.ndarray]) -> None:
     """Write the gradients of the maps of weighted sums; grad: seen as (K, C, PH, PW)."""
     empty = plan.empty_levels()

@@ -81,7 +81,7 @@ with `boxes_num` or where N is 1
     and high.""",
     "method": """{"bilinear", "nearest"}
     Whether a bin is a bilinear sample or the nearest pixel; halves are rounded away from 0.""",
-    "extrapolation_value": "float\nValue of bins off the map.",
+    "extrapolation_value": "float\nValue of bins off the map, rounded as other bins are.",
     "image_size": """(int, int)
     Height and width of the image that the boxes are given on, in their units.  Without
     `spatial_scale` the scale of a level is the power of two that is closest to the height

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsFloat
 
 import numpy as np
 
-from . import _arguments, _boxes, _call
+from . import _arguments, _boxes, _call, _cpu
 from ._docs import documented
 from ._kernels.plan import Arguments, Rule
 from ._names import errors_name
@@ -145,14 +145,15 @@ def resized(
     size = _arguments.output_size(crop_size, "crop_size")
     out = _call.forward(CROP_AND_RESIZE, rule, image, size, arguments)
     if value != 0 and out.size:
-        dtype = _arguments.computed(out.dtype)
+        with np.errstate(over="ignore"):  # what is beyond the type is infinite
+            number = np.array([value]).astype(_arguments.computed(out.dtype))
         rows, columns = (
-            _off_map(rule, arguments.boxes[:, [2 - a, 4 - a]], shape[1 + a], size[a], dtype)
+            _off_map(rule, arguments.boxes[:, [2 - a, 4 - a]], shape[1 + a], size[a], number.dtype)
             for a in (0, 1)
         )
-        view = _arguments.Layout(arguments.layout).nchw(out)
+        view = _arguments.Layout(arguments.layout).nchw(_arguments.plain("out", out))
         where = (rows[:, :, None] | columns[:, None])[:, None]
-        np.copyto(view, value, where=where, casting="unsafe")
+        np.copyto(view, _cpu.rounded(number, out.dtype), where=where)
     return out
 
 

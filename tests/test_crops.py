@@ -1,5 +1,7 @@
 """crop_and_resize: the definition, ONNX Runtime's operator, gradients and edges."""
 
+import math
+
 import numpy as np
 import pytest
 from conftest import DTYPES, ISAS, LAYOUTS, assert_same_bits, from_layout, pairs, to_layout
@@ -205,6 +207,32 @@ class TestEdges:
             out = roicy.crop_and_resize(self.x.astype(small), boxes, [0], 3, "bilinear", 2.5)
             wide = roicy.crop_and_resize(self.x, boxes, [0], 3, "bilinear", 2.5)
             assert_same_bits(out, wide.astype(out.dtype))
+
+    @pytest.mark.parametrize("small", ["uint8", "int8", "uint16", "int16", "float16"])
+    @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
+    @pytest.mark.parametrize("method", ["bilinear", "nearest"])
+    def test_values_off_the_map_are_rounded_as_others_are(self, method, layout, small, isa):
+        """To the nearest, halves to even, and to the range of the type; NaN is its least number."""
+        x = to_layout(self.x.astype(small), layout)
+        boxes, exact = np.array([[0, 0, 1.5, 1.5]], np.float32), small == "float16"
+        for value in (
+            *(-1, 300, 0.4, 0.5, 0.6, 1.5, 2.5, 127.5, 254.5, 255.5, 65535.5, 70000, 1e30, 1e300),
+            *(-0.5, -0.6, -1.5, -128.5, -32769, -1e300, math.inf, -math.inf, math.nan),
+        ):
+            wide = np.zeros(to_layout(np.empty((1, 2, 3, 3)), layout).shape, np.float32)
+            given = x, boxes, [0], 3, method, value
+            roicy.crop_and_resize(*given, layout=layout, out=wide)
+            out = np.zeros(wide.shape, small)
+            assert roicy.crop_and_resize(*given, layout=layout, out=out) is out
+            with np.errstate(all="ignore"):
+                assert np.array_equal(wide.max(), np.float32(value), equal_nan=True) or value < 9
+                if exact:
+                    right = wide.astype(small)
+                else:
+                    limits = np.iinfo(small)
+                    right = np.rint(wide).clip(limits.min, limits.max)
+                    right = np.where(np.isnan(right), limits.min, right).astype(small)
+            np.testing.assert_array_equal(out, right)
 
     def test_errors(self):
         boxes = np.zeros((2, 4), np.float32)
