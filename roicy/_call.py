@@ -70,12 +70,12 @@ def forward(
     if operator.reduction is not MAX_PIXEL or not option:
         out = backend.output(call)
         backend.forward(call, out, option)
-        return out
+        return out if arguments.out is None else arguments.out
     _check_argmax_fits("input", *call.map_size()[2:])
     out = backend.output(call)
     argmax = backend.result(None, out.shape, (INT32,), (out,))
     backend.forward(call, out, argmax)
-    return out, argmax
+    return out if arguments.out is None else arguments.out, argmax
 
 
 def backward(
@@ -105,7 +105,13 @@ def backward(
         backend.backward_max(call, grad, layout.nchw(argmax), results[0], new)
     else:
         backend.backward(call, grad, results)
-    return results if of_pyramid else results[0]
+    returned = [
+        result if out is None else out for result, out in zip(results, outs.values(), strict=True)
+    ]
+    if not of_pyramid:
+        return returned[0]
+    is_whole = isinstance(arguments.out, list) and all(out is not None for out in arguments.out)
+    return arguments.out if is_whole else returned
 
 
 def backward_with_maps(
@@ -136,4 +142,4 @@ def backward_with_maps(
     read = (grad, *call.maps, *_cpu.box_arrays(call))
     out = _cpu.result(arguments.out, layout.shape(*call.map_size()), (call.dtype,), read)
     _cpu.backward_samples(call, grad, out, products)
-    return out
+    return out if arguments.out is None else arguments.out

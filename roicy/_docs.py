@@ -100,8 +100,8 @@ with `boxes_num` or where N is 1
     computed with as float32, it may have either type; integers are rounded to the nearest,
     halves to even, within their range.""",
     "outs": """sequence of ndarrays
-    Written to, and returned, in a list: one for each level, of the shape and dtype of the
-    result.""",
+    Written to, and returned: one for each level, of the shape and dtype of the result.  A list
+    is returned itself, and of another sequence a list of its arrays.""",
     "num_threads": """int
     At most as many threads are used; by default :func:`roicy.get_num_threads`.  The result
     does not depend on it.  Of no meaning for arrays of CuPy.""",

@@ -166,7 +166,7 @@ def paste_masks(
         target = result.view(UINT8) if result.dtype == BOOL else result
         padded = _padded(given, border, computed)
         paste.images(padded, places, corners, chosen, values, target, cleared, threads)
-    return result
+    return result if out is None else out
 
 
 def _images(

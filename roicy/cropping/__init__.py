@@ -257,9 +257,8 @@ def crop(
     options = arguments.Options(rule, border != "constant", stored, zero + signed, signed, threads)
     view = view if last else view.transpose(0, 2, 3, 1)
     _crop.crop(given, place, pixels, options, view)
-    if return_matrices:
-        return result, place.matrices
-    return result
+    returned = result if out is None else out
+    return (returned, place.matrices) if return_matrices else returned
 
 
 def crop_lines(
