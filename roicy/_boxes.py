@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ def box_counts(value: Any, box_count: int, image_count: int) -> list[int]:
     """Return the number of boxes of each image."""
     try:
         listed = isinstance(value, (list, tuple, int))
-        numbers = np.asarray(value) if listed else taken("boxes_num", value)
+        numbers = integers(np.asarray(value) if listed else taken("boxes_num", value))
     except ValueError:
         raise ValueError("boxes_num: lists of different lengths, expected integers") from None
     if numbers.dtype.kind not in "iu" and numbers.size:
@@ -73,18 +74,38 @@ def plain_items(name: str, values: Any) -> list[Any]:
     """Return the items of a list: numbers and lists as they are, others as arrays."""
     return [
         value
-        if type(value) is np.ndarray or isinstance(value, PLAIN)
-        else taken(f"{name}[{k}]", value)
+        if isinstance(value, PLAIN) or (type(value) is np.ndarray and value.dtype.kind != "O")
+        else _unboxed(taken(f"{name}[{k}]", value))
         for k, value in enumerate(values)
     ]
 
 
+def _unboxed(array: np.ndarray, depth: int = 3) -> Any:
+    """Return an array, or lists in place of one of objects, as which NumPy reads some tables: of
+    columns that may lack numbers, of Arrow's types, or of lists.
+
+    depth: of arrays in arrays, since one may hold itself.
+    """
+    if array.dtype.kind != "O" or not array.ndim or not depth:
+        return array
+    if array.ndim == 2 and array.shape[1] == 1:  # one column, of lists
+        array = array[:, 0]
+    return [
+        _unboxed(item, depth - 1) if type(item) is np.ndarray else item for item in array.tolist()
+    ]
+
+
+def integers(array: np.ndarray) -> np.ndarray:
+    """Return an array, of integers where they come as objects."""
+    return np.asarray(array.tolist()) if array.dtype.kind == "O" else array
+
+
 def boxes_array(name: str, value: Any) -> np.ndarray:
     """Return an array of a type that boxes may have, of rows in a list or of what NumPy reads."""
+    if not isinstance(value, (list, tuple)):
+        value = _unboxed(taken(name, value))
     if isinstance(value, (list, tuple)):
         value = _listed(name, plain_items(name, value))
-    else:
-        value = taken(name, value)
     dtype = value.dtype
     if dtype.char in FLOATS and dtype.isnative:  # as in most calls
         return value
@@ -139,7 +160,8 @@ def _are_of_numbers(rows: list[Any]) -> bool:
 
 
 def _is_of_numbers(kind: type) -> bool:
-    return issubclass(kind, (int, float, np.integer, np.floating)) and kind is not bool
+    """Whether values of a type are real numbers, as those of ``decimal`` are, too."""
+    return issubclass(kind, Number) and not issubclass(kind, (bool, complex, np.complexfloating))
 
 
 def _check_number(name: str, value: Any) -> None:
@@ -153,7 +175,7 @@ def _check_number(name: str, value: Any) -> None:
 
 def with_images(name: str, value: Any, rows: np.ndarray, images: int | None) -> np.ndarray:
     """Return rows with the image of each in front; images: how many, None where not known."""
-    indices, boxes = np.asarray(value), len(rows)
+    indices, boxes = integers(np.asarray(value)), len(rows)
     if indices.shape != (boxes,) or (indices.dtype.kind not in "iu" and indices.size):
         given = f"shape {indices.shape} of {indices.dtype.name}"
         raise ValueError(f"{name}: {given}, expected ({boxes},) integers, the image of each box")
@@ -176,7 +198,7 @@ def rows_of_numbers(name: str, value: Any, columns: int, numbers: tuple[str, ...
 
 
 def _rows_of_width(rows: Any, width: int) -> Any:
-    """Return rows.  An empty list, or an array (0, 4), stands for no boxes of any kind."""
+    """Return rows.  An array (0,) or (0, 4), or an empty list, stands for no boxes of any kind."""
     empty = rows.shape == (0,) or (rows.shape == (0, 4) and width != 4)
     return rows.reshape((0, width)) if empty else rows
 
@@ -201,6 +223,9 @@ def gather_boxes(
     take: returns the array of a value, given its name; names: of the numbers of a box.
     """
     width = len(names)
+    # Tables may be lists.  Beside arrays of a GPU there are none.
+    if take is box_rows and isinstance(boxes, (list, tuple)):
+        boxes = plain_items("boxes", boxes)
     listed = isinstance(boxes, (list, tuple)) and not holds_rows(boxes)
     if listed and not boxes:
         listed = boxes_num is None  # no boxes of any image
@@ -213,11 +238,11 @@ def gather_boxes(
             check_rows(f"boxes[{n}]", rows, width, names)
         return arrays, [rows.shape[0] for rows in arrays]
     rows = take("boxes", boxes)
-    if isinstance(boxes, (list, tuple)):
-        rows = _rows_of_width(rows, width)
     if boxes_num is None and images == 1 and rows.ndim == 2 and rows.shape[1] == width:
         boxes_num = [rows.shape[0]]  # there is no other image
-    check_rows("boxes", rows, width + (boxes_num is None), names)
+    columns = width + (boxes_num is None)
+    rows = _rows_of_width(rows, columns)
+    check_rows("boxes", rows, columns, names)
     if boxes_num is None:
         return rows, None
     return rows, box_counts(boxes_num, rows.shape[0], images)

@@ -30,8 +30,8 @@ or one that is computed with as float32
     "boxes": """array_like (K, 5), list of N array_likes (L_i, 4), or array_like (K, 4) \
 with `boxes_num` or where N is 1
     Arrays, what NumPy reads as such, or nested lists of numbers: a list of rows is one array,
-    a list of lists of rows has those of each image, where an empty one has none; `[]` has no
-    boxes of any image.
+    a list of lists of rows has those of each image, where an empty one has none.  `[]` and
+    ``numpy.array([])`` have no boxes of any image.
     Rows [batch_index, x1, y1, x2, y2], or [x1, y1, x2, y2] where the image is known
     otherwise, in units of pixels of the input divided by `spatial_scale`.  Converted to the
     dtype of the data.  Boxes may lie off the map, have no area or be inverted.""",

@@ -231,6 +231,7 @@ def _threshold(value: Any, coded: bool) -> float | None:
 
 def _given_boxes(given: Any, count: int) -> np.ndarray:
     boxes = _boxes.boxes_array("boxes", given)
+    boxes = boxes.reshape(0, 4) if boxes.shape == (0,) else boxes
     if boxes.shape != (count, 4):
         raise ValueError(
             f"boxes: shape {boxes.shape}, expected ({count}, 4), a row [x1, y1, x2, y2] a mask"

@@ -24,7 +24,7 @@ from conftest import (
 
 import roicy
 from roicy import _arguments
-from roicy.compat import mxnet, onnx, paddle, torchvision
+from roicy.compat import detectron2, mmcv, mxnet, onnx, openvino, paddle, tensorflow, torchvision
 
 OPERATORS = [*SUMS, "roi_pool", "roi_align_max"]
 
@@ -123,18 +123,52 @@ def test_array_likes(name, like, rng):
         assert_same_bits(backward(like(g), like(x), like(boxes)), backward(g, x, boxes))
 
 
+NO_BOXES = [[], (), np.array([]), np.array([], int), np.array([], object), np.empty((0, 4))]
+
+
 @pytest.mark.parametrize("name", [*SUMS, "roi_pool", "roi_align_max", "roi_align_rotated"])
 def test_an_empty_list_has_no_boxes(name, rng):
     x, _ = make(rng)
-    for given in ({}, {"boxes_num": [0, 0, 0]}):
-        pooled = operator(name)(x, [], 2, **given)
-        per_bin = 4 if name.startswith("ps_") else 1
-        assert pooled.shape == (0, x.shape[1] // per_bin, 2, 2)
-    if name not in ("roi_pool", "roi_align_max"):
-        assert not operator(name, "_backward")(pooled, [], x.shape).any()
-    if name in WITH_BOX_GRADIENTS:
-        grads = operator(name, "_backward_boxes")(pooled, x, [])
-        assert [grad.shape for grad in grads] == [(0, 4)] * len(x)
+    for boxes in NO_BOXES:
+        for maps, given in ((x, {}), (x, {"boxes_num": [0, 0, 0]}), (x[:1], {})):
+            pooled = operator(name)(maps, boxes, 2, **given)
+            per_bin = 4 if name.startswith("ps_") else 1
+            assert pooled.shape == (0, x.shape[1] // per_bin, 2, 2)
+        if name not in ("roi_pool", "roi_align_max"):
+            assert not operator(name, "_backward")(pooled, boxes, x.shape).any()
+        if name in WITH_BOX_GRADIENTS:
+            grads = operator(name, "_backward_boxes")(pooled, x, boxes)
+            listed = isinstance(boxes, (list, tuple))
+            assert [grad.shape for grad in grads] == [(0, 4)] * len(x) * listed
+            assert listed or grads.shape == (0, 5)
+
+
+def test_no_boxes_of_other_functions(rng):
+    """What has no boxes for one function has none for any other."""
+    x, frames = make(rng)[0][:2, :4], np.zeros((2, 8, 9, 3), np.uint8)
+    none, tf = [0, 0], tensorflow.crop_and_resize
+    pyramid = torchvision.MultiScaleRoIAlign(["a"], 2, 2)
+    for boxes in NO_BOXES:
+        results = [
+            roicy.multiscale_roi_align([x], boxes, 2, [1.0]),
+            roicy.multiscale_roi_align_rotated([x], boxes, 2, [1.0]),
+            roicy.crop(frames, boxes, 2), roicy.crop(frames[0], boxes, 2),
+            roicy.crop(frames, boxes, 2, boxes_num=none), *roicy.crop_lines(frames, boxes, 8),
+            roicy.crop_and_resize(x, boxes, [], 2), tf(x, boxes, [], 2),
+            roicy.paste_masks(np.zeros((0, 3, 3), np.float32), boxes, (8, 8)),
+            mxnet.ROIPooling(x, boxes, 2, 1.0), mxnet.ROIAlign(x, boxes, 2, 1.0),
+            mxnet.RROIAlign(x, boxes, 2, 1.0), detectron2.roi_align_rotated(x, boxes, 2, 1.0, 2),
+            mmcv.roi_align_rotated(x, boxes, 2, 1.0), paddle.roi_align(x[:1], boxes, 2, 2),
+            paddle.vision.ops.psroi_pool(x, boxes, none, 2), onnx.RoiAlign(x, boxes, []),
+            *paddle.vision.ops.distribute_fpn_proposals(boxes, 2, 3, 2, 224, rois_num=none)[0],
+            onnx.MaxRoiPool(x, boxes, pooled_shape=(2, 2)), onnx.CropAndResize(x, boxes, [], 2),
+            onnx.MMCVRoIAlignRotated(x, boxes, output_height=2, output_width=2),
+            openvino.roi_align(x, boxes, [], 2, 2, 2, 1.0, "max", "half_pixel"),
+            openvino.roi_pooling(x, boxes, 2, 1.0, "bilinear"),
+            openvino.psroi_pooling(x, boxes, 1, 2, 1.0, 1, 1, "average"),
+            torchvision.RoIAlign(2, 1.0, 2)(x, boxes), pyramid({"a": x}, [boxes] * 2, [(8, 8)] * 2),
+        ]  # fmt: skip
+        assert [len(result) for result in results] == [0] * len(results)
 
 
 def test_array_likes_of_a_pyramid(like, rng):

@@ -89,6 +89,18 @@ def test_lists_beside_arrays_of_cupy(cupy):
     np.testing.assert_array_equal(roicy.roi_align(maps, mixed, 2).get(), right)
 
 
+def test_no_boxes(cupy):
+    """They are an array without numbers, too, of the device or in a list."""
+    maps, none = cupy.asarray(X), cupy.asarray(np.array([]))
+    for name in ("roi_align", "roi_pool", "ps_roi_align"):
+        for boxes in (none, [none, none], [], cupy.asarray(np.empty((0, 4)))):
+            assert operator(name)(maps, boxes, 2).shape[0] == 0
+        assert operator(name)(maps, none, 2, boxes_num=[0, 0]).shape[0] == 0
+    grad = cupy.asarray(np.empty((0, 4, 2, 2), np.float32))
+    assert not roicy.roi_align_backward(grad, none, X.shape).get().any()
+    assert roicy.roi_align_backward_boxes(grad, maps, none).shape == (0, 5)
+
+
 def test_whole_floats(cupy):
     maps, boxes = cupy.asarray(X), cupy.asarray(BOXES)
     for name in ("roi_align", "roi_align_max"):

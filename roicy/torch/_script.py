@@ -34,10 +34,18 @@ def _with_image(corners: Tensor, image: int, images: int) -> Tensor:
     return torch.cat([column, corners.to(dtype)], dim=1)
 
 
+def _of_columns(boxes: Tensor, columns: int) -> Tensor:
+    """Return boxes; a tensor of no numbers, such as ``torch.tensor([])``, has no rows of these."""
+    if boxes.dim() == 1 and boxes.size(0) == 0:
+        return boxes.reshape(0, columns)
+    return boxes
+
+
 def rows_of(boxes: Union[Tensor, List[Tensor]], images: int, numbers: int = 4) -> Tensor:
     """Return boxes of any format as (K, 1 + numbers); images: how many the input has."""
     box = "cx, cy, w, h, angle" if numbers == 5 else "x1, y1, x2, y2"
     if isinstance(boxes, Tensor):
+        boxes = _of_columns(boxes, 1 + numbers)
         columns = boxes.size(-1) if boxes.dim() == 2 else 0
         if columns == numbers and images == 1:
             return _with_image(boxes, 0, 1)
@@ -49,7 +57,8 @@ def rows_of(boxes: Union[Tensor, List[Tensor]], images: int, numbers: int = 4) -
             )
         return boxes
     rows = []
-    for n, corners in enumerate(boxes):
+    for n, listed in enumerate(boxes):
+        corners = _of_columns(listed, numbers)
         if corners.dim() != 2 or corners.size(-1) != numbers:
             raise AssertionError(f"boxes: expected a List[Tensor[L, {numbers}]] with rows [{box}]")
         rows.append(_with_image(corners, n, len(boxes)))

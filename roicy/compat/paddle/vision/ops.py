@@ -145,8 +145,7 @@ def distribute_fpn_proposals(
     >>> [len(level) for level in levels], restore.ravel()
     ([2, 0, 0, 1], array([2, 0, 1], dtype=int32))
     """
-    rois = _boxes.box_rows("fpn_rois", fpn_rois)
-    _boxes.check_rows("fpn_rois", rois, 4)
+    rois = _boxes.rows_of_numbers("fpn_rois", fpn_rois, 4, _arguments.CORNERS)
     low = _arguments.integer("min_level", min_level, -(2**20), 2**20)
     high = _arguments.integer("max_level", max_level, low, 2**20)
     refer = _arguments.integer("refer_level", refer_level, -(2**20), 2**20)
