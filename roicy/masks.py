@@ -146,7 +146,7 @@ def paste_masks(
     rows = _given_boxes(boxes, len(given))
     computed = np.dtype(given.dtype) if given.dtype.char in "fd" else FLOAT32
     if not 0 < min(given.shape[1:], default=0):
-        raise ValueError(f"masks: shape {masks.shape}, expected at least one number a mask")
+        raise ValueError(f"masks: shape {given.shape}, expected at least one number a mask")
     places, corners = _places(rows, given.shape[2], shape, rule, border, computed)
     chosen = (RULES.index(rule), least or 0.0)
     if coded:

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import reference
 from conftest import DTYPES, ISAS, assert_same_bits, behind_a_line, pairs
+from test_array_likes import WithDLPack
 
 import roicy
 from roicy import _memory
@@ -244,6 +245,9 @@ WRONG = {
     "masks: dtype uint8, expected float32": {"masks": np.ones((1, 2, 2), np.uint8)},
     "masks: shape (1, 2, 2, 2), expected (K, 1, h, w) or": {"masks": np.ones((1, 2, 2, 2))},
     "masks: shape (1, 0, 2), expected at least one number": {"masks": np.ones((1, 0, 2))},
+    "masks: shape (1, 2, 0), expected at least one number": {
+        "masks": WithDLPack(np.ones((1, 2, 0)))  # which has no shape of its own
+    },
     "boxes: shape (2, 4), expected (1, 4), a row": {"boxes": np.zeros((2, 4))},
     "boxes: shape (1, 5), expected (1, 4)": {"boxes": np.zeros((1, 5))},
     "boxes: dtype bool, expected": {"boxes": np.zeros((1, 4), bool)},
