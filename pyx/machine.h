@@ -40,6 +40,17 @@ static const long openmp_version = 0;
 static int omp_get_max_threads(void) { return 1; }
 #endif
 
+/* Returns how many processors the OpenMP runtime found when it was loaded, if it binds threads to
+   them, and 0 otherwise.  Such a runtime has bound the first thread by now, whose affinity mask no
+   longer tells how many processors the process has. */
+static int bound_processors(void) {
+#if defined(_OPENMP) && _OPENMP >= 201307 /* OpenMP 4.0 */
+    return omp_get_proc_bind() != omp_proc_bind_false ? omp_get_num_procs() : 0;
+#else
+    return 0;
+#endif
+}
+
 /* What has to be done when a process forks.
 
    GCC's OpenMP runtime keeps the idle threads of a team for the next parallel region.  A child of

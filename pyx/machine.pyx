@@ -14,6 +14,7 @@ cdef extern from "machine.h":
     bint IS_LLVMS
     int free_pages(void *start, size_t bytes) noexcept nogil
     int omp_get_max_threads() noexcept nogil
+    int c_bound_processors "bound_processors"() noexcept nogil
     const char *COMPILER
     bint IS_DEBUG
     const unsigned int CYTHON_HEX_VERSION
@@ -38,6 +39,11 @@ if watch_forks():
 def is_llvms():
     """Whether the OpenMP runtime is LLVM's or Intel's, which share their code."""
     return IS_LLVMS
+
+
+def bound_processors():
+    """The processors of the process if the OpenMP runtime binds threads to them; else 0."""
+    return c_bound_processors()
 
 
 def most_threads():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from . import _dispatch, _threads
+from . import _dispatch, _limits, _threads
 from ._kernels import isa, machine
 
 __version__ = "0.1.0"
@@ -14,14 +14,7 @@ def _openmp() -> str:
     """Return the version of OpenMP that this build uses, and where its runtime was loaded from."""
     if not machine.openmp():
         return "none: this build runs on one thread"
-    try:
-        with open("/proc/self/maps") as file:
-            mapped = file.read().split()
-    except OSError:  # not Linux
-        return str(machine.openmp())
-    names = ("libgomp", "libomp", "libiomp")
-    runtimes = {word for word in mapped if word.rpartition("/")[2].startswith(names)}
-    return ", ".join([str(machine.openmp()), *sorted(runtimes)])
+    return ", ".join([str(machine.openmp()), *_limits.openmp_runtimes()])
 
 
 def show_config() -> None:

@@ -27,6 +27,18 @@ def _read(*path: str) -> str:
         return ""
 
 
+def openmp_runtimes() -> list[str]:
+    """Return the paths of the OpenMP runtimes that this process has loaded, as Linux tells them."""
+    try:
+        with open("/proc/self/maps", "rb") as file:
+            lines = file.read().splitlines()
+    except OSError:  # not Linux
+        return []
+    mapped = {os.fsdecode(fields[5]) for line in lines if len(fields := line.split(maxsplit=5)) > 5}
+    names = ("libgomp", "libomp", "libiomp")
+    return sorted(path for path in mapped if path.rpartition("/")[2].startswith(names))
+
+
 def _numbers(*path: str) -> list[int]:
     try:
         return [int(word) for word in _read(*path).split()]
@@ -74,11 +86,8 @@ def cgroup_memory(root: str = ROOT, membership: str = MEMBERSHIP) -> float:
     return min((limit[0] for limit in limits if limit), default=math.inf)
 
 
-def cpus() -> int:
-    """Return the processors of this process or the CPU quota of its container, if that is less."""
-    available = os.cpu_count() or 1
-    if hasattr(os, "sched_getaffinity"):
-        available = len(os.sched_getaffinity(0))
+def cpus(available: int) -> int:
+    """Return so many processors, or the CPU quota of the container if that is less."""
     return max(1, math.ceil(min(cgroup_cpus(), available)))
 
 

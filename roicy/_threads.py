@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from typing import SupportsIndex
 
@@ -16,6 +17,11 @@ _lock = threading.Lock()
 _set: int | None = None  # what set_num_threads set
 _default: int | None = None  # looked up at first use
 
+# The affinity mask that the OpenMP runtime gave this thread as it was loaded, if it binds threads.
+_bound: set[int] | None = None
+if hasattr(os, "sched_getaffinity") and machine.bound_processors():
+    _bound = os.sched_getaffinity(0)
+
 
 def _after_fork() -> None:
     """Look up again in a child: it may have other processors, and its lock may be held."""
@@ -28,8 +34,23 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
+def _processors() -> int:
+    """Return how many processors this process may run on.
+
+    What Python was told counts first (``PYTHON_CPU_COUNT``, ``-X cpu_count``).  Where the OpenMP
+    runtime has bound this thread to a few processors, those of the process count.
+    """
+    told: int = getattr(sys, "_get_cpu_count_config", int)()  # since Python 3.13
+    if told > 0:
+        return told
+    if not hasattr(os, "sched_getaffinity"):
+        return os.cpu_count() or 1
+    mask = os.sched_getaffinity(0)
+    return machine.bound_processors() if mask == _bound else len(mask)
+
+
 def _look_up() -> int:
-    return min(_limits.omp_num_threads() or _limits.cpus(), MOST)
+    return min(_limits.omp_num_threads() or _limits.cpus(_processors()), MOST)
 
 
 def get_num_threads() -> int:
@@ -38,6 +59,10 @@ def get_num_threads() -> int:
     It is the number that :func:`set_num_threads` set, or else ``OMP_NUM_THREADS``.  Without
     either it is the number of processors that the process may run on, or the CPU quota of its
     container if that is less.  It is looked up at first use, in each process.
+
+    The processors are those of the affinity mask, as it was before OpenMP bound threads
+    (``OMP_PROC_BIND``, ``OMP_PLACES``), or as many as Python 3.13 and newer are told by
+    ``PYTHON_CPU_COUNT``.
 
     Calls with little work use one thread, and so do all calls of a build without OpenMP.  No
     call uses more threads than threadpoolctl allows.

@@ -3,6 +3,7 @@
 import math
 import os
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -59,6 +60,100 @@ def test_affinity():
         "import roicy; print(roicy.get_num_threads())"
     )
     assert python(code).stdout.split() == ["1"]
+
+
+# Prints the number of threads, and how many threads a large call has started.
+LARGE_CALL = """
+import os, numpy as np, roicy
+before = len(os.listdir("/proc/self/task"))
+boxes = np.array([[0, 0, 0, 60, 60]] * 300)
+roicy.roi_align(np.ones((1, 64, 60, 60), np.float32), boxes, 7)
+print(roicy.get_num_threads(), len(os.listdir("/proc/self/task")) - before)
+"""
+FEW_PROCESSORS = sys.platform != "linux" or len(os.sched_getaffinity(0)) < 2
+BINDING = [
+    {"OMP_PROC_BIND": "true"},
+    {"OMP_PROC_BIND": "close"},
+    {"OMP_PROC_BIND": "spread,close"},
+    {"OMP_PLACES": "cores"},
+    {"OMP_PLACES": "threads", "OMP_PROC_BIND": "spread"},
+    {"GOMP_CPU_AFFINITY": "0-1023"},
+    {"KMP_AFFINITY": "granularity=fine,compact"},
+]
+
+
+def expected_threads(monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    return _threads._look_up() if machine.openmp() else 1
+
+
+@pytest.mark.skipif(FEW_PROCESSORS, reason="OpenMP binds threads on Linux, to several processors")
+@pytest.mark.parametrize("environment", BINDING, ids=str)
+def test_bound_threads(monkeypatch, environment):
+    """A runtime that binds its first thread to a processor leaves the others to its team."""
+    expected = expected_threads(monkeypatch)
+    found = python(LARGE_CALL, **environment)
+    assert found.stdout.split() == [str(expected), str(expected - 1)], found.stderr
+    first = "import os; os.sched_setaffinity(0, [min(os.sched_getaffinity(0))])\n"
+    assert python(first + LARGE_CALL, **environment).stdout.split() == ["1", "0"]
+    found = python(LARGE_CALL, OMP_NUM_THREADS="1", **environment)
+    assert found.stdout.split() == ["1", "0"]
+
+
+@pytest.mark.skipif(FEW_PROCESSORS, reason="OpenMP binds threads on Linux, to several processors")
+def test_pinned_workers_of_a_bound_process():
+    """A mask that is not that of the runtime is the user's."""
+    code = """
+import os
+all_processors = os.sched_getaffinity(0)
+import roicy
+if os.fork() == 0:
+    os.sched_setaffinity(0, [max(all_processors)])  # the runtime takes the first
+    print(roicy.get_num_threads(), flush=True)
+    os._exit(0)
+os.wait()
+"""
+    assert python(code, OMP_PROC_BIND="true").stdout.split() == ["1"]
+
+
+@pytest.mark.skipif(FEW_PROCESSORS, reason="OpenMP binds threads on Linux, to several processors")
+@pytest.mark.parametrize("environment", BINDING[:6], ids=str)
+def test_a_runtime_that_was_loaded_before(monkeypatch, tmp_path, environment):
+    """Packages bring runtimes of their own, of which the first binds the first thread."""
+    expected = expected_threads(monkeypatch)
+    paths = [path for path in _limits.openmp_runtimes() if "libgomp" in path]
+    if not paths:
+        pytest.skip("the build has not GCC's runtime")
+    other = tmp_path / "libgomp other.so.1"  # under another name, as wheels have it
+    other.write_bytes(Path(paths[0]).read_bytes().replace(b"libgomp.so.1", b"libgompX.so1"))
+    code = f"import ctypes; ctypes.CDLL({str(other)!r})\n{LARGE_CALL}"
+    code += "print(len(os.sched_getaffinity(0)))\n"
+    found = python(code, **environment)
+    assert found.stdout.split() == [str(expected), str(expected - 1), "1"], found.stderr
+
+
+def test_what_python_was_told_of_processors(monkeypatch):
+    """PYTHON_CPU_COUNT and -X cpu_count, which Python 3.13 has."""
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    monkeypatch.setattr(_limits, "cgroup_cpus", lambda: 4)
+    default = _threads._look_up()
+    for told, expected in ((1, 1), (3, 3), (9, 4), (-1, default)):
+        monkeypatch.setattr(sys, "_get_cpu_count_config", lambda told=told: told, raising=False)
+        assert _threads._look_up() == expected
+    monkeypatch.setenv("OMP_NUM_THREADS", "2")
+    monkeypatch.setattr(sys, "_get_cpu_count_config", lambda: 1)
+    assert _threads._look_up() == 2
+
+
+@pytest.mark.skipif(sys.version_info < (3, 13), reason="came with Python 3.13")
+def test_python_cpu_count():
+    code = "import os, roicy; from roicy import _limits; "
+    code += "print(roicy.get_num_threads(), _limits.cpus(os.process_cpu_count()))"
+    for environment in ({}, *BINDING):
+        for told in ("1", "3"):
+            found = python(code, PYTHON_CPU_COUNT=told, **environment).stdout.split()
+            assert found[0] == found[1]
+            assert int(found[0]) <= int(told)
 
 
 def test_the_default_honours_the_quota(monkeypatch):
