@@ -98,6 +98,8 @@ def test_bound_threads(monkeypatch, environment):
     assert python(first + LARGE_CALL, **environment).stdout.split() == ["1", "0"]
     found = python(LARGE_CALL, OMP_NUM_THREADS="1", **environment)
     assert found.stdout.split() == ["1", "0"]
+    code = "from roicy.bench import timing; print(timing.usable_cores())"
+    assert python(code, **environment).stdout == python(code).stdout
 
 
 @pytest.mark.skipif(FEW_PROCESSORS, reason="OpenMP binds threads on Linux, to several processors")

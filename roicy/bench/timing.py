@@ -37,7 +37,11 @@ def processor() -> str:
 
 
 def usable_cores() -> int:
-    """Return how many processors this process may use."""
+    """Return how many processors this process may use, also where OpenMP has bound this thread."""
+    machine = importlib.import_module("roicy._kernels.machine")
+    bound: int = getattr(machine, "bound_processors", int)()
+    if bound:
+        return bound
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
