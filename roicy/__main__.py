@@ -8,11 +8,13 @@ installation is.
 from __future__ import annotations
 
 import argparse
+import json
+import signal
 import sys
 from pathlib import Path
 from typing import Any
 
-from . import __version__, show_config
+from . import __version__, _config, show_config
 from .bench import command
 
 
@@ -47,7 +49,9 @@ def _parser() -> argparse.ArgumentParser:
     text = "Write the picture to this file.  The default is %(default)s."
     demo.add_argument("--output", default="roicy-demo.png", metavar="FILE", help=text)
     text = "Print the versions, the instruction set and the number of threads."
-    commands.add_parser("info", help=text, description=text)
+    info = commands.add_parser("info", help=text, description=text)
+    text = "Print them as JSON."
+    info.add_argument("--json", action="store_true", help=text)
     text = "Time the operators beside the other libraries that are installed."
     command.add_options(commands.add_parser("bench", help=text, description=text))
     _add_onnx(commands)
@@ -56,13 +60,16 @@ def _parser() -> argparse.ArgumentParser:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a command of the command line."""
+    if arguments is None and hasattr(signal, "SIGPIPE"):
+        # As other programs do, end without a word when the reader of the output goes away.
+        signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     parser = _parser()
     options = parser.parse_args(arguments)
     try:
         if options.command is None:
             parser.print_help()
         elif options.command == "info":
-            show_config()
+            print(json.dumps(_config.facts(), indent=1)) if options.json else show_config()
         elif options.command == "demo":
             command.check_file("--output", options.output, is_picture=True)
             from .bench.demo import run as run_demo

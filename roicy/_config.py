@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from . import _dispatch, _limits, _threads
@@ -10,15 +12,31 @@ from ._kernels import isa, machine
 __version__ = "0.1.0"
 
 
-def _openmp() -> str:
-    """Return the version of OpenMP that this build uses, and where its runtime was loaded from."""
-    if not machine.openmp():
-        return "none: this build runs on one thread"
-    return ", ".join([str(machine.openmp()), *_limits.openmp_runtimes()])
+def facts() -> dict[str, Any]:
+    """Return what a report of a fault or of a speed should say, as JSON has it."""
+    import platform  # it takes milliseconds, and only reports need it
+
+    return {
+        "roicy": __version__,
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+        "system": platform.system(),
+        "machine": platform.machine(),
+        "compiler": machine.compiler(),
+        "cython": machine.cython(),
+        "instruction_set": _dispatch.ISA,
+        "supported": machine.supported(),
+        "built": isa.built(),
+        "openmp": machine.openmp(),
+        "openmp_runtimes": _limits.openmp_runtimes() if machine.openmp() else [],
+        "threads": _threads.resolve(None),
+    }
 
 
 def show_config() -> None:
     """Print what a report of a fault or of a speed should say: versions, instruction sets, threads.
+
+    ``python -m roicy info`` prints the same, and with ``--json`` for programs.
 
     Examples
     --------
@@ -27,17 +45,17 @@ def show_config() -> None:
     roicy            0.1.0
     ...
     """
-    import platform  # it takes milliseconds, and only reports need it
-
-    built, supported = ", ".join(isa.built()), ", ".join(machine.supported())
+    found = facts()
+    built, supported = ", ".join(found["built"]), ", ".join(found["supported"])
+    openmp = ", ".join([str(found["openmp"]), *found["openmp_runtimes"]])
     lines = {
-        "roicy": __version__,
-        "numpy": np.__version__,
-        "python": f"{platform.python_version()} on {platform.system()} {platform.machine()}",
-        "compiler": machine.compiler(),
+        "roicy": found["roicy"],
+        "numpy": found["numpy"],
+        "python": f"{found['python']} on {found['system']} {found['machine']}",
+        "compiler": found["compiler"],
         "instruction set": f"{_dispatch.ISA} (supported here: {supported}; ROICY_ISA overrides)",
-        "built for": f"{built}, by Cython {machine.cython()}",
-        "openmp": _openmp(),
-        "threads": str(_threads.resolve(None)),
+        "built for": f"{built}, by Cython {found['cython']}",
+        "openmp": openmp if found["openmp"] else "none: this build runs on one thread",
+        "threads": found["threads"],
     }
     print("\n".join(f"{name:<16} {value}" for name, value in lines.items()))

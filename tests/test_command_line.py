@@ -2,12 +2,16 @@
 
 import argparse
 import json
+import os
+import signal
 import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
 
+import roicy
 from roicy import __main__
 from roicy.bench import beside, command, compare, progress, threads
 from roicy.bench.workloads import ALL
@@ -154,3 +158,36 @@ def test_as_a_module():
     """`python -m roicy` is what the installed script runs."""
     found = subprocess.run([sys.executable, "-m", "roicy", "--version"], capture_output=True)
     assert found.stdout.startswith(b"roicy ")
+
+
+def test_facts_for_programs(capsys):
+    """`info --json` says what `info` prints."""
+    code, said, _ = said_by(capsys, "info", "--json")
+    found = json.loads(said)
+    assert code == 0
+    assert found["roicy"] == __main__.__version__
+    assert found["threads"] == roicy.get_num_threads() or not found["openmp"]
+    assert found["instruction_set"] in found["built"]
+    _, printed, _ = said_by(capsys, "info")
+    words = [word for value in found.values() for word in np.ravel(value)]
+    assert all(str(word) in printed for word in words if word != 0)
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGPIPE"), reason="pipes of POSIX")
+@pytest.mark.parametrize(
+    "command",
+    ["info", "info --json", "bench --list", "--help", "bench --help", "--version", ""],
+)
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+def test_a_reader_that_goes_away(command, unbuffered):
+    """A program whose output nobody reads ends as coreutils do: by the signal, without a word."""
+    program = subprocess.Popen(
+        [sys.executable, "-m", "roicy", *command.split()],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=os.environ | {"PYTHONUNBUFFERED": unbuffered},
+    )
+    program.stdout.close()
+    assert program.stderr.read() == b""
+    program.stderr.close()
+    assert program.wait() == -signal.SIGPIPE
