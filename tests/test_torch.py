@@ -6,6 +6,7 @@ test_torch_derivatives.py, test_torch_onnx.py and test_torchvision.py have the r
 import numpy as np
 import pytest
 from conftest import SUMS, WITH_BOX_GRADIENTS, random_boxes
+from test_dispatch import python
 
 import roicy
 
@@ -584,3 +585,30 @@ def test_multiscale_module(rng):
     np.testing.assert_array_equal(of_arrays, expected)
     scripted = torch.jit.script(rt.MultiScaleRoIAlign(["0", "1", "2"], 2, 2))
     assert torch.equal(scripted(named(maps), parts, shapes), expected)
+
+
+@pytest.mark.parametrize("lost", ["roicy.torch", "roicy"])
+def test_a_second_import(lost):
+    """Operators are registered once in a process, in which modules may be imported again."""
+    code = f"""
+import sys, warnings
+from unittest import mock
+import numpy, torch
+if {lost == "roicy.torch"}:
+    import roicy
+with mock.patch.dict(sys.modules):
+    import roicy.torch as first
+for _ in range(2):
+    for name in [name for name in sys.modules if (name + ".").startswith("{lost}.")]:
+        del sys.modules[name]
+    import roicy.torch as second
+    assert second is not first
+    assert second.RoIAlign is first.RoIAlign
+    maps = torch.ones(1, 4, 8, 8, requires_grad=True)
+    boxes = torch.tensor([[0, 1.0, 1, 5, 5]])
+    second.roi_align(maps, boxes, 2).sum().backward()
+    pooled = torch.compile(second.roi_align, backend="eager")(maps.detach(), boxes, 2)
+    print(int(maps.grad.sum()), int(pooled.sum()))
+"""
+    found = python(code)
+    assert found.stdout.split() == ["16", "16"] * 2, found.stderr

@@ -11,6 +11,15 @@ Unlike in torchvision, boxes that require a gradient get one (not of `roi_pool` 
 AssertionErrors, as there.
 """
 
+import sys
+
+import torch
+
+# PyTorch registers operators once in a process.  So an import after that, in a process that has
+# lost these modules from sys.modules, finds the modules that registered them.
+_registered = vars(torch.ops.roicy).setdefault("_modules_of_roicy", {})
+sys.modules.update(_registered)
+
 # isort: off
 from ._masks import paste_masks
 from ._torchvision import patch_torchvision
@@ -29,3 +38,7 @@ __all__ = [
     "prroi_pool", "ps_prroi_pool", "ps_roi_align", "ps_roi_pool", "roi_align", "roi_align_max",
     "roi_align_rotated", "roi_pool",
 ]  # fmt: skip
+
+_registered.update(
+    (name, sys.modules[name]) for name in [*sys.modules] if name.startswith(f"{__name__}.")
+)
