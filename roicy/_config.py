@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from . import _dispatch, _limits, _threads
+from . import _dispatch, _threads
 from ._kernels import isa, machine
 
 __version__ = "0.1.0"
@@ -15,6 +15,8 @@ __version__ = "0.1.0"
 def facts() -> dict[str, Any]:
     """Return what a report of a fault or of a speed should say, as JSON has it."""
     import platform  # it takes milliseconds, and only reports need it
+
+    from . import _runtimes
 
     return {
         "roicy": __version__,
@@ -28,7 +30,7 @@ def facts() -> dict[str, Any]:
         "supported": machine.supported(),
         "built": isa.built(),
         "openmp": machine.openmp(),
-        "openmp_runtimes": _limits.openmp_runtimes() if machine.openmp() else [],
+        "openmp_runtimes": _runtimes.loaded() if machine.openmp() else [],
         "threads": _threads.resolve(None),
     }
 

@@ -27,18 +27,6 @@ def _read(*path: str) -> str:
         return ""
 
 
-def openmp_runtimes() -> list[str]:
-    """Return the paths of the OpenMP runtimes that this process has loaded, as Linux tells them."""
-    try:
-        with open("/proc/self/maps", "rb") as file:
-            lines = file.read().splitlines()
-    except OSError:  # not Linux
-        return []
-    mapped = {os.fsdecode(fields[5]) for line in lines if len(fields := line.split(maxsplit=5)) > 5}
-    names = ("libgomp", "libomp", "libiomp")
-    return sorted(path for path in mapped if path.rpartition("/")[2].startswith(names))
-
-
 def _numbers(*path: str) -> list[int]:
     try:
         return [int(word) for word in _read(*path).split()]

@@ -1,4 +1,4 @@
-"""Errors and warnings of calls whose arguments have other names than those beneath."""
+"""Names that are found late: of arguments in errors, and of types in annotations."""
 
 from __future__ import annotations
 
@@ -11,6 +11,18 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def __getattr__(name: str) -> Any:
+    """Return a type of ``_types.py``, which is imported when a program evaluates an annotation.
+
+    Modules call this one t for that, so ``import roicy`` does not pay for the types.
+    """
+    if name.startswith("_"):  # as imports ask for __path__
+        raise AttributeError(name)
+    from . import _types
+
+    return getattr(_types, name)
 
 
 def errors_name(**names: str) -> Callable[[Function], Function]:

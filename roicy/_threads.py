@@ -5,10 +5,15 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from typing import SupportsIndex
+from typing import TYPE_CHECKING, SupportsIndex
 
 from . import _arguments, _limits
 from ._kernels import machine
+
+if TYPE_CHECKING:
+    from . import _types as t
+else:
+    from . import _names as t
 
 MOST = 1024  # scratch is allocated for each thread, so a mistyped number must be refused
 
@@ -86,7 +91,7 @@ def get_num_threads() -> int:
     return count
 
 
-def set_num_threads(num_threads: SupportsIndex | None) -> None:
+def set_num_threads(num_threads: t.Threads) -> None:
     """Set the number of threads of calls that name none, in all threads of this process.
 
     Parameters

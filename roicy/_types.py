@@ -1,30 +1,66 @@
-"""The types of the arguments that public functions share.  Only type checkers import this file."""
+"""The types of the arguments that public functions share.
+
+Annotations name them as ``t.Boxes``.  ``import roicy`` does not import this file, which would take
+time: ``_names.py`` does, when a program evaluates an annotation.  Then pydantic and
+beartype check the class of a value, and the functions themselves what is in it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, Protocol, SupportsFloat, SupportsIndex
+from types import UnionType
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Literal,
+    Protocol,
+    SupportsFloat,
+    SupportsIndex,
+    Union,
+    get_args,
+    get_origin,
+    runtime_checkable,
+)  # fmt: skip
 
 import numpy as np
-from numpy.typing import NDArray
-from typing_extensions import TypeVar  # checkers know it without the package
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike as DTypeLike
+    from numpy.typing import NDArray as NDArray
+    from typing_extensions import TypeVar  # checkers know it without the package
+
+    Integers = list[int]
+    Numerals = list[float]
+else:
+    from typing import TypeVar
+
+    DTypeLike = Any
+    Scalar = TypeVar("Scalar", bound=np.generic)
+    NDArray = np.ndarray[Any, np.dtype[Scalar]]
+    Integers = list[SupportsIndex]
+    Numerals = list[SupportsFloat]
 
 # The type of a result.  Pyright takes the default for maps of integers, whose results are float32.
 # mypy takes it also where it does not know the type of a map, so that there it has to be Any.
 MYPY = False  # which mypy takes for True
 if MYPY:
     Float = TypeVar("Float", bound=np.floating[Any], default=Any)
-else:
+elif TYPE_CHECKING:
     Float = TypeVar("Float", bound=np.floating[Any], default=np.float32)
+else:
+    Float = TypeVar("Float", bound=np.generic)
 Array = TypeVar("Array", covariant=True)
 
 
+@runtime_checkable
 class SupportsArray(Protocol[Array]):
     """An array of NumPy, a tensor, or another object that becomes an array."""
 
     def __array__(self) -> Array: ...
 
 
+@runtime_checkable
 class SupportsDLPack(Protocol):
     """An object of another library, and no array of NumPy: those have no hash."""
 
@@ -33,6 +69,7 @@ class SupportsDLPack(Protocol):
     def __hash__(self) -> int: ...
 
 
+@runtime_checkable
 class SupportsInterface(Protocol):
     """A picture of Pillow, for example."""
 
@@ -40,6 +77,22 @@ class SupportsInterface(Protocol):
     def __array_interface__(self) -> dict[str, Any]: ...
 
 
+class _ByClass:
+    """Has pydantic check the class of a value alone, of types that it does not know."""
+
+    def __get_pydantic_core_schema__(self, hint: Any, _: Any) -> Any:
+        from pydantic_core import core_schema
+
+        return core_schema.is_instance_schema(tuple(self._classes(hint)))
+
+    def _classes(self, hint: Any) -> list[Any]:
+        origin = get_origin(hint)
+        if origin in (Union, UnionType):
+            return [one for member in get_args(hint) for one in self._classes(member)]
+        return [origin or hint]
+
+
+_OTHERS = [*globals()]
 Readable = SupportsArray[NDArray[Any]] | SupportsDLPack | memoryview
 Input = SupportsArray[NDArray[Float]] | NDArray[np.integer[Any]] | SupportsDLPack | memoryview
 Gradient = SupportsArray[NDArray[Float]] | SupportsDLPack | memoryview
@@ -47,15 +100,36 @@ Picture = Readable | SupportsInterface
 Rows = Readable | Sequence[Sequence[SupportsFloat]]
 BoxesOfImages = Sequence[Rows]
 Boxes = Rows | BoxesOfImages
+AnyArray = NDArray[Any]
 Out = NDArray[Float] | NDArray[np.integer[Any]] | None
-Size = SupportsIndex | tuple[SupportsIndex, SupportsIndex] | list[int] | NDArray[np.integer[Any]]
-Scale = SupportsFloat | tuple[SupportsFloat, SupportsFloat] | list[float] | NDArray[Any]
+Outs = Sequence[NDArray[Float]] | None
+Index = SupportsIndex
+Number = SupportsFloat
+Size = SupportsIndex | tuple[SupportsIndex, SupportsIndex] | Integers | NDArray[np.integer[Any]]
+Scale = SupportsFloat | tuple[SupportsFloat, SupportsFloat] | Numerals | NDArray[Any]
 Scales = Sequence[Scale] | NDArray[np.floating[Any]] | None
 Ratio = SupportsIndex | float | np.floating[Any]
 Indices = Readable | Sequence[SupportsIndex]
 Counts = Indices | None
-Shape = tuple[SupportsIndex, ...] | list[int]
-Pair = tuple[SupportsIndex, SupportsIndex] | list[int]
+Shape = tuple[SupportsIndex, ...] | Integers
+Pair = tuple[SupportsIndex, SupportsIndex] | Integers
 Threads = SupportsIndex | None
-Layout = Literal["NCHW", "NHWC"]
 Numbers = SupportsFloat | Sequence[SupportsFloat] | NDArray[Any] | None
+Frames = Picture | Sequence[Picture | tuple[Picture, ...]]
+BoxesOfFrames = Readable | Sequence[Any]
+Quantization = tuple[SupportsFloat, SupportsIndex] | None
+if not TYPE_CHECKING:  # all of these, for pydantic
+    for _name in set(globals()) - {"_OTHERS", *_OTHERS}:
+        globals()[_name] = Annotated[globals()[_name], _ByClass()]
+
+Layout = Literal["NCHW", "NHWC"]
+Fit = Literal["stretch", "letterbox", "letterbox_top_left", "cover", "line"]
+Antialias = bool | Literal["pillow", "nearest"]
+Border = Literal["image", "crop", "constant"]
+Channels = Literal["first", "last"]
+Color = Literal["nv12", "nv21", "i420", "yv12", "yuyv", "yuy2", "uyvy", "p010"] | None
+Range = Literal["video", "full"]
+Matrix = Literal["bt601", "bt709", "bt2020"]
+Form = Literal["image", "rle"]
+Rule = Literal["torchvision", "detectron2", "mmdet"]
+Method = Literal["bilinear", "nearest"]

@@ -10,12 +10,9 @@ from ._kernels.plan import Arguments
 from ._table import INTEGRATED, PRROI_POOL, PS_PRROI_POOL
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ._types import (  # isort: skip
-        Boxes, BoxesOfImages, Counts, Float, Gradient, Input, Layout, Out, Readable, Rows, Scale,
-        Shape, Size, Threads,
-    )  # fmt: skip
+    from . import _types as t
+else:
+    from . import _names as t
 
 
 @documented(
@@ -23,10 +20,10 @@ if TYPE_CHECKING:
     A box without area, or inverted, gives 0."""
 )
 def prroi_pool(
-    input: Input[Float], boxes: Boxes, output_size: Size, spatial_scale: Scale = 1.0, *,
-    boxes_num: Counts = None, layout: Layout = "NCHW", out: Out[Float] = None,
-    num_threads: Threads = None,
-) -> NDArray[Float]:  # fmt: skip
+    input: t.Input[t.Float], boxes: t.Boxes, output_size: t.Size, spatial_scale: t.Scale = 1.0, *,
+    boxes_num: t.Counts = None, layout: t.Layout = "NCHW", out: t.Out[t.Float] = None,
+    num_threads: t.Threads = None,
+) -> t.NDArray[t.Float]:  # fmt: skip
     """Exact mean of the bilinear surface over each bin of each box: PrRoIPool.
 
     ``out[k, c, p, q]`` is the integral over the bin, divided by the bin's area, of ::
@@ -58,10 +55,10 @@ def prroi_pool(
 
 @documented("{grad_input}")
 def prroi_pool_backward(
-    grad_output: Gradient[Float], boxes: Boxes, input_shape: Shape, spatial_scale: Scale = 1.0, *,
-    boxes_num: Counts = None, layout: Layout = "NCHW", out: Out[Float] = None,
-    num_threads: Threads = None,
-) -> NDArray[Float]:  # fmt: skip
+    grad_output: t.Gradient[t.Float], boxes: t.Boxes, input_shape: t.Shape,
+    spatial_scale: t.Scale = 1.0, *, boxes_num: t.Counts = None, layout: t.Layout = "NCHW",
+    out: t.Out[t.Float] = None, num_threads: t.Threads = None,
+) -> t.NDArray[t.Float]:  # fmt: skip
     """Gradient of :func:`prroi_pool` with respect to its input.
 
     Examples
@@ -79,15 +76,17 @@ def prroi_pool_backward(
 
 @overload
 def prroi_pool_backward_boxes(
-    grad_output: Gradient[Float], input: Readable, boxes: Rows, spatial_scale: Scale = 1.0, *,
-    boxes_num: Counts = None, layout: Layout = "NCHW", num_threads: Threads = None,
-) -> NDArray[Float]:  # fmt: skip
+    grad_output: t.Gradient[t.Float], input: t.Readable, boxes: t.Rows,
+    spatial_scale: t.Scale = 1.0, *, boxes_num: t.Counts = None, layout: t.Layout = "NCHW",
+    num_threads: t.Threads = None,
+) -> t.NDArray[t.Float]:  # fmt: skip
     ...
 @overload
 def prroi_pool_backward_boxes(
-    grad_output: Gradient[Float], input: Readable, boxes: BoxesOfImages, spatial_scale: Scale = 1.0,
-    *, boxes_num: Counts = None, layout: Layout = "NCHW", num_threads: Threads = None,
-) -> list[NDArray[Float]]:  # fmt: skip
+    grad_output: t.Gradient[t.Float], input: t.Readable, boxes: t.BoxesOfImages,
+    spatial_scale: t.Scale = 1.0, *, boxes_num: t.Counts = None, layout: t.Layout = "NCHW",
+    num_threads: t.Threads = None,
+) -> list[t.NDArray[t.Float]]:  # fmt: skip
     ...
 @documented(
     """{grad_boxes}
@@ -95,9 +94,10 @@ def prroi_pool_backward_boxes(
     input="input_gradient",
 )
 def prroi_pool_backward_boxes(
-    grad_output: Gradient[Float], input: Readable, boxes: Boxes, spatial_scale: Scale = 1.0, *,
-    boxes_num: Counts = None, layout: Layout = "NCHW", num_threads: Threads = None,
-) -> NDArray[Float] | list[NDArray[Float]]:  # fmt: skip
+    grad_output: t.Gradient[t.Float], input: t.Readable, boxes: t.Boxes,
+    spatial_scale: t.Scale = 1.0, *, boxes_num: t.Counts = None, layout: t.Layout = "NCHW",
+    num_threads: t.Threads = None,
+) -> t.NDArray[t.Float] | list[t.NDArray[t.Float]]:  # fmt: skip
     """Gradient of :func:`prroi_pool` with respect to the coordinates of its boxes.
 
     The pooled value is a smooth function of them, which is what the operator is for.
@@ -120,10 +120,10 @@ def prroi_pool_backward_boxes(
     input="input_by_bin",
 )
 def ps_prroi_pool(
-    input: Input[Float], boxes: Boxes, output_size: Size, spatial_scale: Scale = 1.0, *,
-    boxes_num: Counts = None, layout: Layout = "NCHW", out: Out[Float] = None,
-    num_threads: Threads = None,
-) -> NDArray[Float]:  # fmt: skip
+    input: t.Input[t.Float], boxes: t.Boxes, output_size: t.Size, spatial_scale: t.Scale = 1.0, *,
+    boxes_num: t.Counts = None, layout: t.Layout = "NCHW", out: t.Out[t.Float] = None,
+    num_threads: t.Threads = None,
+) -> t.NDArray[t.Float]:  # fmt: skip
     """Position-sensitive PrRoIPool: each bin reads channels of its own.
 
     ``out[k, c, p, q]`` is what :func:`prroi_pool` computes from input channel
@@ -140,10 +140,10 @@ def ps_prroi_pool(
 
 @documented("{grad_input}")
 def ps_prroi_pool_backward(
-    grad_output: Gradient[Float], boxes: Boxes, input_shape: Shape, spatial_scale: Scale = 1.0, *,
-    boxes_num: Counts = None, layout: Layout = "NCHW", out: Out[Float] = None,
-    num_threads: Threads = None,
-) -> NDArray[Float]:  # fmt: skip
+    grad_output: t.Gradient[t.Float], boxes: t.Boxes, input_shape: t.Shape,
+    spatial_scale: t.Scale = 1.0, *, boxes_num: t.Counts = None, layout: t.Layout = "NCHW",
+    out: t.Out[t.Float] = None, num_threads: t.Threads = None,
+) -> t.NDArray[t.Float]:  # fmt: skip
     """Gradient of :func:`ps_prroi_pool` with respect to its input.
 
     Examples
@@ -160,15 +160,17 @@ def ps_prroi_pool_backward(
 
 @overload
 def ps_prroi_pool_backward_boxes(
-    grad_output: Gradient[Float], input: Readable, boxes: Rows, spatial_scale: Scale = 1.0, *,
-    boxes_num: Counts = None, layout: Layout = "NCHW", num_threads: Threads = None,
-) -> NDArray[Float]:  # fmt: skip
+    grad_output: t.Gradient[t.Float], input: t.Readable, boxes: t.Rows,
+    spatial_scale: t.Scale = 1.0, *, boxes_num: t.Counts = None, layout: t.Layout = "NCHW",
+    num_threads: t.Threads = None,
+) -> t.NDArray[t.Float]:  # fmt: skip
     ...
 @overload
 def ps_prroi_pool_backward_boxes(
-    grad_output: Gradient[Float], input: Readable, boxes: BoxesOfImages, spatial_scale: Scale = 1.0,
-    *, boxes_num: Counts = None, layout: Layout = "NCHW", num_threads: Threads = None,
-) -> list[NDArray[Float]]:  # fmt: skip
+    grad_output: t.Gradient[t.Float], input: t.Readable, boxes: t.BoxesOfImages,
+    spatial_scale: t.Scale = 1.0, *, boxes_num: t.Counts = None, layout: t.Layout = "NCHW",
+    num_threads: t.Threads = None,
+) -> list[t.NDArray[t.Float]]:  # fmt: skip
     ...
 @documented(
     """{grad_boxes}
@@ -176,9 +178,10 @@ def ps_prroi_pool_backward_boxes(
     input="input_gradient",
 )
 def ps_prroi_pool_backward_boxes(
-    grad_output: Gradient[Float], input: Readable, boxes: Boxes, spatial_scale: Scale = 1.0, *,
-    boxes_num: Counts = None, layout: Layout = "NCHW", num_threads: Threads = None,
-) -> NDArray[Float] | list[NDArray[Float]]:  # fmt: skip
+    grad_output: t.Gradient[t.Float], input: t.Readable, boxes: t.Boxes,
+    spatial_scale: t.Scale = 1.0, *, boxes_num: t.Counts = None, layout: t.Layout = "NCHW",
+    num_threads: t.Threads = None,
+) -> t.NDArray[t.Float] | list[t.NDArray[t.Float]]:  # fmt: skip
     """Gradient of :func:`ps_prroi_pool` with respect to the coordinates of its boxes.
 
     Examples

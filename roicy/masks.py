@@ -5,7 +5,7 @@ run-length codes.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal, SupportsFloat, SupportsIndex, TypedDict, overload
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
 
 import numpy as np
 
@@ -14,12 +14,9 @@ from ._arguments import FLOAT32
 from ._kernels import paste
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ._types import Readable, Rows, Shape, Threads
-
-    Form = Literal["image", "rle"]
-    Rule = Literal["torchvision", "detectron2", "mmdet"]
+    from . import _types as t
+else:
+    from . import _names as t
 
 __all__ = ["Code", "paste_masks"]
 
@@ -40,25 +37,25 @@ class Code(TypedDict):
 
 @overload
 def paste_masks(
-    masks: Readable, boxes: Rows, image_shape: Shape, *, threshold: SupportsFloat | None = 0.5,
-    padding: SupportsIndex = 1, rule: Rule = "torchvision", format: Literal["image"] = "image",
-    out: NDArray[Any] | None = None, num_threads: Threads = None,
-) -> NDArray[Any]:  # fmt: skip
+    masks: t.Readable, boxes: t.Rows, image_shape: t.Shape, *, threshold: t.Number | None = 0.5,
+    padding: t.Index = 1, rule: t.Rule = "torchvision", format: Literal["image"] = "image",
+    out: t.AnyArray | None = None, num_threads: t.Threads = None,
+) -> t.NDArray[Any]:  # fmt: skip
     ...
 @overload
 def paste_masks(
-    masks: Readable, boxes: Rows, image_shape: Shape, *, threshold: SupportsFloat | None = 0.5,
-    padding: SupportsIndex = 1, rule: Rule = "torchvision", format: Literal["rle"],
-    out: NDArray[Any] | None = None, num_threads: Threads = None,
+    masks: t.Readable, boxes: t.Rows, image_shape: t.Shape, *, threshold: t.Number | None = 0.5,
+    padding: t.Index = 1, rule: t.Rule = "torchvision", format: Literal["rle"],
+    out: t.AnyArray | None = None, num_threads: t.Threads = None,
 ) -> list[Code]:  # fmt: skip
     ...
 
 
 def paste_masks(
-    masks: Readable, boxes: Rows, image_shape: Shape, *, threshold: SupportsFloat | None = 0.5,
-    padding: SupportsIndex = 1, rule: Rule = "torchvision", format: Form = "image",
-    out: NDArray[Any] | None = None, num_threads: Threads = None,
-) -> NDArray[Any] | list[Code]:  # fmt: skip
+    masks: t.Readable, boxes: t.Rows, image_shape: t.Shape, *, threshold: t.Number | None = 0.5,
+    padding: t.Index = 1, rule: t.Rule = "torchvision", format: t.Form = "image",
+    out: t.AnyArray | None = None, num_threads: t.Threads = None,
+) -> t.NDArray[Any] | list[Code]:  # fmt: skip
     """Masks of boxes, each resized to its box in an image of its own, or run-length coded.
 
     A pixel inside of a box is the bilinear value of its mask at the pixel's centre, and a pixel

@@ -5,7 +5,8 @@ All levels are computed in one parallel region.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, SupportsFloat, SupportsIndex, overload
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, overload
 
 from . import _call
 from ._docs import ROTATED, documented
@@ -13,26 +14,21 @@ from ._kernels.plan import Arguments
 from ._table import ROI_ALIGN, ROI_ALIGN_ROTATED, rotated, sampled
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import NDArray
-
-    from ._types import (  # isort: skip
-        Boxes, BoxesOfImages, Counts, Float, Gradient, Input, Layout, Out, Pair, Ratio, Readable,
-        Rows, Scales, Shape, Size, Threads,
-    )  # fmt: skip
+    from . import _types as t
+else:
+    from . import _names as t
 
 _ROTATED = ROTATED | {"spatial_scale": "scales"}
 
 
 @documented("{output_multiscale}", spatial_scale="scales")
 def multiscale_roi_align(
-    features: Sequence[Input[Float]], boxes: Boxes, output_size: Size, spatial_scale: Scales = None,
-    sampling_ratio: Ratio = -1, aligned: bool = False, *, image_size: Pair | None = None,
-    canonical_scale: SupportsFloat = 224, canonical_level: SupportsIndex = 4,
-    boxes_num: Counts = None, layout: Layout = "NCHW", out: Out[Float] = None,
-    num_threads: Threads = None,
-) -> NDArray[Float]:  # fmt: skip
+    features: Sequence[t.Input[t.Float]], boxes: t.Boxes, output_size: t.Size,
+    spatial_scale: t.Scales = None, sampling_ratio: t.Ratio = -1, aligned: bool = False, *,
+    image_size: t.Pair | None = None, canonical_scale: t.Number = 224, canonical_level: t.Index = 4,
+    boxes_num: t.Counts = None, layout: t.Layout = "NCHW", out: t.Out[t.Float] = None,
+    num_threads: t.Threads = None,
+) -> t.NDArray[t.Float]:  # fmt: skip
     """RoIAlign of each box from the level of a feature pyramid that suits its size.
 
     The level of a box is ::
@@ -70,12 +66,12 @@ def multiscale_roi_align(
 
 @documented("{grad_features}", spatial_scale="scales", out="outs")
 def multiscale_roi_align_backward(
-    grad_output: Gradient[Float], boxes: Boxes, input_shapes: Sequence[Shape],
-    spatial_scale: Scales = None, sampling_ratio: Ratio = -1, aligned: bool = False, *,
-    image_size: Pair | None = None, canonical_scale: SupportsFloat = 224,
-    canonical_level: SupportsIndex = 4, boxes_num: Counts = None, layout: Layout = "NCHW",
-    out: Sequence[NDArray[Float]] | None = None, num_threads: Threads = None,
-) -> list[NDArray[Float]]:  # fmt: skip
+    grad_output: t.Gradient[t.Float], boxes: t.Boxes, input_shapes: Sequence[t.Shape],
+    spatial_scale: t.Scales = None, sampling_ratio: t.Ratio = -1, aligned: bool = False, *,
+    image_size: t.Pair | None = None, canonical_scale: t.Number = 224,
+    canonical_level: t.Index = 4, boxes_num: t.Counts = None, layout: t.Layout = "NCHW",
+    out: t.Outs[t.Float] = None, num_threads: t.Threads = None,
+) -> list[t.NDArray[t.Float]]:  # fmt: skip
     """Gradients of :func:`multiscale_roi_align` with respect to the maps of each level.
 
     Examples
@@ -96,30 +92,30 @@ def multiscale_roi_align_backward(
 
 @overload
 def multiscale_roi_align_backward_boxes(
-    grad_output: Gradient[Float], features: Sequence[Readable], boxes: Rows,
-    spatial_scale: Scales = None, sampling_ratio: Ratio = -1, aligned: bool = False, *,
-    image_size: Pair | None = None, canonical_scale: SupportsFloat = 224,
-    canonical_level: SupportsIndex = 4, boxes_num: Counts = None, layout: Layout = "NCHW",
-    num_threads: Threads = None,
-) -> NDArray[Float]:  # fmt: skip
+    grad_output: t.Gradient[t.Float], features: Sequence[t.Readable], boxes: t.Rows,
+    spatial_scale: t.Scales = None, sampling_ratio: t.Ratio = -1, aligned: bool = False, *,
+    image_size: t.Pair | None = None, canonical_scale: t.Number = 224,
+    canonical_level: t.Index = 4, boxes_num: t.Counts = None, layout: t.Layout = "NCHW",
+    num_threads: t.Threads = None,
+) -> t.NDArray[t.Float]:  # fmt: skip
     ...
 @overload
 def multiscale_roi_align_backward_boxes(
-    grad_output: Gradient[Float], features: Sequence[Readable], boxes: BoxesOfImages,
-    spatial_scale: Scales = None, sampling_ratio: Ratio = -1, aligned: bool = False, *,
-    image_size: Pair | None = None, canonical_scale: SupportsFloat = 224,
-    canonical_level: SupportsIndex = 4, boxes_num: Counts = None, layout: Layout = "NCHW",
-    num_threads: Threads = None,
-) -> list[NDArray[Float]]:  # fmt: skip
+    grad_output: t.Gradient[t.Float], features: Sequence[t.Readable], boxes: t.BoxesOfImages,
+    spatial_scale: t.Scales = None, sampling_ratio: t.Ratio = -1, aligned: bool = False, *,
+    image_size: t.Pair | None = None, canonical_scale: t.Number = 224,
+    canonical_level: t.Index = 4, boxes_num: t.Counts = None, layout: t.Layout = "NCHW",
+    num_threads: t.Threads = None,
+) -> list[t.NDArray[t.Float]]:  # fmt: skip
     ...
 @documented("{grad_boxes}", spatial_scale="scales")
 def multiscale_roi_align_backward_boxes(
-    grad_output: Gradient[Float], features: Sequence[Readable], boxes: Boxes,
-    spatial_scale: Scales = None, sampling_ratio: Ratio = -1, aligned: bool = False, *,
-    image_size: Pair | None = None, canonical_scale: SupportsFloat = 224,
-    canonical_level: SupportsIndex = 4, boxes_num: Counts = None, layout: Layout = "NCHW",
-    num_threads: Threads = None,
-) -> NDArray[Float] | list[NDArray[Float]]:  # fmt: skip
+    grad_output: t.Gradient[t.Float], features: Sequence[t.Readable], boxes: t.Boxes,
+    spatial_scale: t.Scales = None, sampling_ratio: t.Ratio = -1, aligned: bool = False, *,
+    image_size: t.Pair | None = None, canonical_scale: t.Number = 224,
+    canonical_level: t.Index = 4, boxes_num: t.Counts = None, layout: t.Layout = "NCHW",
+    num_threads: t.Threads = None,
+) -> t.NDArray[t.Float] | list[t.NDArray[t.Float]]:  # fmt: skip
     """Gradient of :func:`multiscale_roi_align` with respect to the coordinates of its boxes, each
     at the level that it is pooled from.
 
@@ -140,12 +136,12 @@ def multiscale_roi_align_backward_boxes(
 
 @documented("{output_multiscale}", **_ROTATED)
 def multiscale_roi_align_rotated(
-    features: Sequence[Input[Float]], boxes: Boxes, output_size: Size, spatial_scale: Scales = None,
-    sampling_ratio: Ratio = -1, aligned: bool = True, clockwise: bool = False, *,
-    image_size: Pair | None = None, canonical_scale: SupportsFloat = 224,
-    canonical_level: SupportsIndex = 4, boxes_num: Counts = None, layout: Layout = "NCHW",
-    out: Out[Float] = None, num_threads: Threads = None,
-) -> NDArray[Float]:  # fmt: skip
+    features: Sequence[t.Input[t.Float]], boxes: t.Boxes, output_size: t.Size,
+    spatial_scale: t.Scales = None, sampling_ratio: t.Ratio = -1, aligned: bool = True,
+    clockwise: bool = False, *, image_size: t.Pair | None = None, canonical_scale: t.Number = 224,
+    canonical_level: t.Index = 4, boxes_num: t.Counts = None, layout: t.Layout = "NCHW",
+    out: t.Out[t.Float] = None, num_threads: t.Threads = None,
+) -> t.NDArray[t.Float]:  # fmt: skip
     """RoIAlignRotated of each box from the level of a feature pyramid that suits its size.
 
     The level of a box follows from its width and height, as in :func:`multiscale_roi_align`.  y and
@@ -169,13 +165,12 @@ def multiscale_roi_align_rotated(
 
 @documented("{grad_features}", out="outs", **_ROTATED)
 def multiscale_roi_align_rotated_backward(
-    grad_output: Gradient[Float], boxes: Boxes, input_shapes: Sequence[Shape],
-    spatial_scale: Scales = None, sampling_ratio: Ratio = -1, aligned: bool = True,
-    clockwise: bool = False, *, image_size: Pair | None = None,
-    canonical_scale: SupportsFloat = 224, canonical_level: SupportsIndex = 4,
-    boxes_num: Counts = None, layout: Layout = "NCHW", out: Sequence[NDArray[Float]] | None = None,
-    num_threads: Threads = None,
-) -> list[NDArray[Float]]:  # fmt: skip
+    grad_output: t.Gradient[t.Float], boxes: t.Boxes, input_shapes: Sequence[t.Shape],
+    spatial_scale: t.Scales = None, sampling_ratio: t.Ratio = -1, aligned: bool = True,
+    clockwise: bool = False, *, image_size: t.Pair | None = None, canonical_scale: t.Number = 224,
+    canonical_level: t.Index = 4, boxes_num: t.Counts = None, layout: t.Layout = "NCHW",
+    out: t.Outs[t.Float] = None, num_threads: t.Threads = None,
+) -> list[t.NDArray[t.Float]]:  # fmt: skip
     """Gradients of :func:`multiscale_roi_align_rotated` with respect to the maps of each level."""
     pyramid = (canonical_scale, canonical_level, image_size)
     arguments = Arguments(boxes, boxes_num, spatial_scale, layout, num_threads, out, pyramid)
@@ -185,30 +180,30 @@ def multiscale_roi_align_rotated_backward(
 
 @overload
 def multiscale_roi_align_rotated_backward_boxes(
-    grad_output: Gradient[Float], features: Sequence[Readable], boxes: Rows,
-    spatial_scale: Scales = None, sampling_ratio: Ratio = -1, aligned: bool = True,
-    clockwise: bool = False, *, image_size: Pair | None = None,
-    canonical_scale: SupportsFloat = 224, canonical_level: SupportsIndex = 4,
-    boxes_num: Counts = None, layout: Layout = "NCHW", num_threads: Threads = None,
-) -> NDArray[Float]:  # fmt: skip
+    grad_output: t.Gradient[t.Float], features: Sequence[t.Readable], boxes: t.Rows,
+    spatial_scale: t.Scales = None, sampling_ratio: t.Ratio = -1, aligned: bool = True,
+    clockwise: bool = False, *, image_size: t.Pair | None = None,
+    canonical_scale: t.Number = 224, canonical_level: t.Index = 4,
+    boxes_num: t.Counts = None, layout: t.Layout = "NCHW", num_threads: t.Threads = None,
+) -> t.NDArray[t.Float]:  # fmt: skip
     ...
 @overload
 def multiscale_roi_align_rotated_backward_boxes(
-    grad_output: Gradient[Float], features: Sequence[Readable], boxes: BoxesOfImages,
-    spatial_scale: Scales = None, sampling_ratio: Ratio = -1, aligned: bool = True,
-    clockwise: bool = False, *, image_size: Pair | None = None,
-    canonical_scale: SupportsFloat = 224, canonical_level: SupportsIndex = 4,
-    boxes_num: Counts = None, layout: Layout = "NCHW", num_threads: Threads = None,
-) -> list[NDArray[Float]]:  # fmt: skip
+    grad_output: t.Gradient[t.Float], features: Sequence[t.Readable], boxes: t.BoxesOfImages,
+    spatial_scale: t.Scales = None, sampling_ratio: t.Ratio = -1, aligned: bool = True,
+    clockwise: bool = False, *, image_size: t.Pair | None = None,
+    canonical_scale: t.Number = 224, canonical_level: t.Index = 4,
+    boxes_num: t.Counts = None, layout: t.Layout = "NCHW", num_threads: t.Threads = None,
+) -> list[t.NDArray[t.Float]]:  # fmt: skip
     ...
 @documented("{grad_boxes}", **_ROTATED)
 def multiscale_roi_align_rotated_backward_boxes(
-    grad_output: Gradient[Float], features: Sequence[Readable], boxes: Boxes,
-    spatial_scale: Scales = None, sampling_ratio: Ratio = -1, aligned: bool = True,
-    clockwise: bool = False, *, image_size: Pair | None = None,
-    canonical_scale: SupportsFloat = 224, canonical_level: SupportsIndex = 4,
-    boxes_num: Counts = None, layout: Layout = "NCHW", num_threads: Threads = None,
-) -> NDArray[Float] | list[NDArray[Float]]:  # fmt: skip
+    grad_output: t.Gradient[t.Float], features: Sequence[t.Readable], boxes: t.Boxes,
+    spatial_scale: t.Scales = None, sampling_ratio: t.Ratio = -1, aligned: bool = True,
+    clockwise: bool = False, *, image_size: t.Pair | None = None,
+    canonical_scale: t.Number = 224, canonical_level: t.Index = 4,
+    boxes_num: t.Counts = None, layout: t.Layout = "NCHW", num_threads: t.Threads = None,
+) -> t.NDArray[t.Float] | list[t.NDArray[t.Float]]:  # fmt: skip
     """Gradient of :func:`multiscale_roi_align_rotated` with respect to the numbers of its boxes,
     each at the level that it is pooled from.
     """

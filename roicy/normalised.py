@@ -6,7 +6,7 @@ It takes boxes as TensorFlow does, so its signature differs from those of the ot
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, SupportsFloat
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,13 +17,9 @@ from ._names import errors_name
 from ._table import CROP_AND_RESIZE, one_sample
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from ._types import (  # isort: skip
-        Float, Gradient, Indices, Input, Layout, Out, Readable, Rows, Shape, Size, Threads,
-    )  # fmt: skip
-
-    Method = Literal["bilinear", "nearest"]
+    from . import _types as t
+else:
+    from . import _names as t
 
 _PIXELS = "(side - 1) ="  # which numbers of boxes are multiplied by, in place of spatial_scale
 _errors = errors_name(input="image", input_shape="image_shape", spatial_scale=_PIXELS)
@@ -37,10 +33,10 @@ _CROPS = {"boxes": "normalised_boxes", "crop_size": "output_size"}
     **_CROPS,
 )
 def crop_and_resize(
-    image: Input[Float], boxes: Rows, box_indices: Indices, crop_size: Size,
-    method: Method = "bilinear", extrapolation_value: SupportsFloat = 0.0, *,
-    layout: Layout = "NCHW", out: Out[Float] = None, num_threads: Threads = None,
-) -> NDArray[Float]:  # fmt: skip
+    image: t.Input[t.Float], boxes: t.Rows, box_indices: t.Indices, crop_size: t.Size,
+    method: t.Method = "bilinear", extrapolation_value: t.Number = 0.0, *,
+    layout: t.Layout = "NCHW", out: t.Out[t.Float] = None, num_threads: t.Threads = None,
+) -> t.NDArray[t.Float]:  # fmt: skip
     """One sample of each bin of each box, from corner to corner: TensorFlow's crop_and_resize.
 
     ``out[k, c, p, q]`` is ``image[n, c]`` at ::
@@ -81,10 +77,10 @@ def crop_and_resize(
     **_CROPS,
 )
 def crop_and_resize_backward(
-    grad_output: Gradient[Float], boxes: Rows, box_indices: Indices, image_shape: Shape,
-    method: Method = "bilinear", *, layout: Layout = "NCHW", out: Out[Float] = None,
-    num_threads: Threads = None,
-) -> NDArray[Float]:  # fmt: skip
+    grad_output: t.Gradient[t.Float], boxes: t.Rows, box_indices: t.Indices, image_shape: t.Shape,
+    method: t.Method = "bilinear", *, layout: t.Layout = "NCHW", out: t.Out[t.Float] = None,
+    num_threads: t.Threads = None,
+) -> t.NDArray[t.Float]:  # fmt: skip
     """Gradient of :func:`crop_and_resize` with respect to its image.
 
     Examples
@@ -110,9 +106,9 @@ def crop_and_resize_backward(
     **_CROPS,
 )
 def crop_and_resize_backward_boxes(
-    grad_output: Gradient[Float], image: Readable, boxes: Rows, box_indices: Indices, *,
-    layout: Layout = "NCHW", num_threads: Threads = None,
-) -> NDArray[Any]:  # fmt: skip
+    grad_output: t.Gradient[t.Float], image: t.Readable, boxes: t.Rows, box_indices: t.Indices, *,
+    layout: t.Layout = "NCHW", num_threads: t.Threads = None,
+) -> t.NDArray[Any]:  # fmt: skip
     """Gradient of :func:`crop_and_resize`, method "bilinear", with respect to the coordinates of
     its boxes.
 

@@ -5,7 +5,9 @@ What tells one operator from another is in ``_table.py``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, SupportsFloat, overload
+from typing import TYPE_CHECKING, Literal, overload
+
+import numpy as np
 
 from . import _arguments, _call
 from ._docs import ROTATED, documented
@@ -17,21 +19,17 @@ from ._table import (  # isort: skip
 )  # fmt: skip
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from ._types import (  # isort: skip
-        Boxes, BoxesOfImages, Counts, Float, Gradient, Input, Layout, Out, Ratio, Readable, Rows,
-        Scale, Shape, Size, Threads,
-    )  # fmt: skip
+    from . import _types as t
+else:
+    from . import _names as t
 
 
 @documented("{output}")
 def roi_align(
-    input: Input[Float], boxes: Boxes, output_size: Size, spatial_scale: Scale = 1.0,
-    sampling_ratio: Ratio = -1, aligned: bool = False, *, boxes_num: Counts = None,
-    layout: Layout = "NCHW", out: Out[Float] = None, num_threads: Threads = None,
-) -> NDArray[Float]:  # fmt: skip
+    input: t.Input[t.Float], boxes: t.Boxes, output_size: t.Size, spatial_scale: t.Scale = 1.0,
+    sampling_ratio: t.Ratio = -1, aligned: bool = False, *, boxes_num: t.Counts = None,
+    layout: t.Layout = "NCHW", out: t.Out[t.Float] = None, num_threads: t.Threads = None,
+) -> t.NDArray[t.Float]:  # fmt: skip
     """Mean of bilinear samples in each bin of each box: RoIAlign.
 
     ``out[k, c, p, q]`` is the mean of ``input[n, c]`` over a grid of ``gy * gx`` samples at ::
@@ -70,11 +68,11 @@ def roi_align(
     sampling_ratio="max_sampling_ratio",
 )
 def roi_align_max(
-    input: Input[Float], boxes: Boxes, output_size: Size, spatial_scale: Scale = 1.0,
-    sampling_ratio: Ratio = -1, aligned: bool = False, *, products: bool = False,
-    boxes_num: Counts = None, layout: Layout = "NCHW", out: Out[Float] = None,
-    num_threads: Threads = None,
-) -> NDArray[Float]:  # fmt: skip
+    input: t.Input[t.Float], boxes: t.Boxes, output_size: t.Size, spatial_scale: t.Scale = 1.0,
+    sampling_ratio: t.Ratio = -1, aligned: bool = False, *, products: bool = False,
+    boxes_num: t.Counts = None, layout: t.Layout = "NCHW", out: t.Out[t.Float] = None,
+    num_threads: t.Threads = None,
+) -> t.NDArray[t.Float]:  # fmt: skip
     """Largest bilinear sample in each bin of each box: RoIAlign with mode "max" of ONNX.
 
     The samples lie as in :func:`roi_align`.  There are two definitions of the largest: of
@@ -115,11 +113,11 @@ def roi_align_max(
     sampling_ratio="max_sampling_ratio",
 )
 def roi_align_max_backward(
-    grad_output: Gradient[Float], input: Readable, boxes: Boxes, spatial_scale: Scale = 1.0,
-    sampling_ratio: Ratio = -1, aligned: bool = False, *, products: bool = False,
-    boxes_num: Counts = None, layout: Layout = "NCHW", out: Out[Float] = None,
-    num_threads: Threads = None,
-) -> NDArray[Float]:  # fmt: skip
+    grad_output: t.Gradient[t.Float], input: t.Readable, boxes: t.Boxes,
+    spatial_scale: t.Scale = 1.0, sampling_ratio: t.Ratio = -1, aligned: bool = False, *,
+    products: bool = False, boxes_num: t.Counts = None, layout: t.Layout = "NCHW",
+    out: t.Out[t.Float] = None, num_threads: t.Threads = None,
+) -> t.NDArray[t.Float]:  # fmt: skip
     """Gradient of :func:`roi_align_max` with respect to its input: each bin's gradient goes to its
     largest sample.
 
@@ -158,10 +156,11 @@ def roi_align_max_backward(
 
 @documented("{grad_input}")
 def roi_align_backward(
-    grad_output: Gradient[Float], boxes: Boxes, input_shape: Shape, spatial_scale: Scale = 1.0,
-    sampling_ratio: Ratio = -1, aligned: bool = False, *, boxes_num: Counts = None,
-    layout: Layout = "NCHW", out: Out[Float] = None, num_threads: Threads = None,
-) -> NDArray[Float]:  # fmt: skip
+    grad_output: t.Gradient[t.Float], boxes: t.Boxes, input_shape: t.Shape,
+    spatial_scale: t.Scale = 1.0, sampling_ratio: t.Ratio = -1, aligned: bool = False, *,
+    boxes_num: t.Counts = None, layout: t.Layout = "NCHW", out: t.Out[t.Float] = None,
+    num_threads: t.Threads = None,
+) -> t.NDArray[t.Float]:  # fmt: skip
     """Gradient of :func:`roi_align` with respect to its input.
 
     Each pixel gets the gradient of every bin that reads it, times its weight there.
@@ -183,24 +182,24 @@ def roi_align_backward(
 
 @overload
 def roi_align_backward_boxes(
-    grad_output: Gradient[Float], input: Readable, boxes: Rows, spatial_scale: Scale = 1.0,
-    sampling_ratio: Ratio = -1, aligned: bool = False, *, boxes_num: Counts = None,
-    layout: Layout = "NCHW", num_threads: Threads = None,
-) -> NDArray[Float]:  # fmt: skip
+    grad_output: t.Gradient[t.Float], input: t.Readable, boxes: t.Rows,
+    spatial_scale: t.Scale = 1.0, sampling_ratio: t.Ratio = -1, aligned: bool = False, *,
+    boxes_num: t.Counts = None, layout: t.Layout = "NCHW", num_threads: t.Threads = None,
+) -> t.NDArray[t.Float]:  # fmt: skip
     ...
 @overload
 def roi_align_backward_boxes(
-    grad_output: Gradient[Float], input: Readable, boxes: BoxesOfImages, spatial_scale: Scale = 1.0,
-    sampling_ratio: Ratio = -1, aligned: bool = False, *, boxes_num: Counts = None,
-    layout: Layout = "NCHW", num_threads: Threads = None,
-) -> list[NDArray[Float]]:  # fmt: skip
+    grad_output: t.Gradient[t.Float], input: t.Readable, boxes: t.BoxesOfImages,
+    spatial_scale: t.Scale = 1.0, sampling_ratio: t.Ratio = -1, aligned: bool = False, *,
+    boxes_num: t.Counts = None, layout: t.Layout = "NCHW", num_threads: t.Threads = None,
+) -> list[t.NDArray[t.Float]]:  # fmt: skip
     ...
 @documented("{grad_boxes}", input="input_gradient")
 def roi_align_backward_boxes(
-    grad_output: Gradient[Float], input: Readable, boxes: Boxes, spatial_scale: Scale = 1.0,
-    sampling_ratio: Ratio = -1, aligned: bool = False, *, boxes_num: Counts = None,
-    layout: Layout = "NCHW", num_threads: Threads = None,
-) -> NDArray[Float] | list[NDArray[Float]]:  # fmt: skip
+    grad_output: t.Gradient[t.Float], input: t.Readable, boxes: t.Boxes,
+    spatial_scale: t.Scale = 1.0, sampling_ratio: t.Ratio = -1, aligned: bool = False, *,
+    boxes_num: t.Counts = None, layout: t.Layout = "NCHW", num_threads: t.Threads = None,
+) -> t.NDArray[t.Float] | list[t.NDArray[t.Float]]:  # fmt: skip
     """Gradient of :func:`roi_align` with respect to the coordinates of its boxes.
 
     Each sample contributes the slope of the bilinear surface where it lies, times how far it
@@ -227,11 +226,11 @@ def roi_align_backward_boxes(
 
 @documented("{output}", **ROTATED)
 def roi_align_rotated(
-    input: Input[Float], boxes: Boxes, output_size: Size, spatial_scale: SupportsFloat = 1.0,
-    sampling_ratio: Ratio = -1, aligned: bool = True, clockwise: bool = False, *,
-    boxes_num: Counts = None, layout: Layout = "NCHW", out: Out[Float] = None,
-    num_threads: Threads = None,
-) -> NDArray[Float]:  # fmt: skip
+    input: t.Input[t.Float], boxes: t.Boxes, output_size: t.Size, spatial_scale: t.Number = 1.0,
+    sampling_ratio: t.Ratio = -1, aligned: bool = True, clockwise: bool = False, *,
+    boxes_num: t.Counts = None, layout: t.Layout = "NCHW", out: t.Out[t.Float] = None,
+    num_threads: t.Threads = None,
+) -> t.NDArray[t.Float]:  # fmt: skip
     """Mean of bilinear samples in each bin of each rotated box: RoIAlignRotated.
 
     ``out[k, c, p, q]`` is the mean of ``input[n, c]`` over a grid of ``gy * gx`` samples at ::
@@ -274,11 +273,11 @@ def roi_align_rotated(
 
 @documented("{grad_input}", **ROTATED)
 def roi_align_rotated_backward(
-    grad_output: Gradient[Float], boxes: Boxes, input_shape: Shape,
-    spatial_scale: SupportsFloat = 1.0, sampling_ratio: Ratio = -1, aligned: bool = True,
-    clockwise: bool = False, *, boxes_num: Counts = None, layout: Layout = "NCHW",
-    out: Out[Float] = None, num_threads: Threads = None,
-) -> NDArray[Float]:  # fmt: skip
+    grad_output: t.Gradient[t.Float], boxes: t.Boxes, input_shape: t.Shape,
+    spatial_scale: t.Number = 1.0, sampling_ratio: t.Ratio = -1, aligned: bool = True,
+    clockwise: bool = False, *, boxes_num: t.Counts = None, layout: t.Layout = "NCHW",
+    out: t.Out[t.Float] = None, num_threads: t.Threads = None,
+) -> t.NDArray[t.Float]:  # fmt: skip
     """Gradient of :func:`roi_align_rotated` with respect to its input.
 
     Each pixel gets the gradient of every bin that reads it, times its weight there.
@@ -300,25 +299,27 @@ def roi_align_rotated_backward(
 
 @overload
 def roi_align_rotated_backward_boxes(
-    grad_output: Gradient[Float], input: Readable, boxes: Rows, spatial_scale: SupportsFloat = 1.0,
-    sampling_ratio: Ratio = -1, aligned: bool = True, clockwise: bool = False, *,
-    boxes_num: Counts = None, layout: Layout = "NCHW", num_threads: Threads = None,
-) -> NDArray[Float]:  # fmt: skip
+    grad_output: t.Gradient[t.Float], input: t.Readable, boxes: t.Rows,
+    spatial_scale: t.Number = 1.0, sampling_ratio: t.Ratio = -1, aligned: bool = True,
+    clockwise: bool = False, *, boxes_num: t.Counts = None, layout: t.Layout = "NCHW",
+    num_threads: t.Threads = None,
+) -> t.NDArray[t.Float]:  # fmt: skip
     ...
 @overload
 def roi_align_rotated_backward_boxes(
-    grad_output: Gradient[Float], input: Readable, boxes: BoxesOfImages,
-    spatial_scale: SupportsFloat = 1.0, sampling_ratio: Ratio = -1, aligned: bool = True,
-    clockwise: bool = False, *, boxes_num: Counts = None, layout: Layout = "NCHW",
-    num_threads: Threads = None,
-) -> list[NDArray[Float]]:  # fmt: skip
+    grad_output: t.Gradient[t.Float], input: t.Readable, boxes: t.BoxesOfImages,
+    spatial_scale: t.Number = 1.0, sampling_ratio: t.Ratio = -1, aligned: bool = True,
+    clockwise: bool = False, *, boxes_num: t.Counts = None, layout: t.Layout = "NCHW",
+    num_threads: t.Threads = None,
+) -> list[t.NDArray[t.Float]]:  # fmt: skip
     ...
 @documented("{grad_boxes}", input="input_gradient", **ROTATED)
 def roi_align_rotated_backward_boxes(
-    grad_output: Gradient[Float], input: Readable, boxes: Boxes, spatial_scale: SupportsFloat = 1.0,
-    sampling_ratio: Ratio = -1, aligned: bool = True, clockwise: bool = False, *,
-    boxes_num: Counts = None, layout: Layout = "NCHW", num_threads: Threads = None,
-) -> NDArray[Float] | list[NDArray[Float]]:  # fmt: skip
+    grad_output: t.Gradient[t.Float], input: t.Readable, boxes: t.Boxes,
+    spatial_scale: t.Number = 1.0, sampling_ratio: t.Ratio = -1, aligned: bool = True,
+    clockwise: bool = False, *, boxes_num: t.Counts = None, layout: t.Layout = "NCHW",
+    num_threads: t.Threads = None,
+) -> t.NDArray[t.Float] | list[t.NDArray[t.Float]]:  # fmt: skip
     """Gradient of :func:`roi_align_rotated` with respect to the centres, sizes and angles of its
     boxes.
 
@@ -346,10 +347,10 @@ def roi_align_rotated_backward_boxes(
 
 @documented("{output_position_sensitive}", input="input_by_bin")
 def ps_roi_align(
-    input: Input[Float], boxes: Boxes, output_size: Size, spatial_scale: Scale = 1.0,
-    sampling_ratio: Ratio = -1, *, boxes_num: Counts = None, layout: Layout = "NCHW",
-    out: Out[Float] = None, num_threads: Threads = None,
-) -> NDArray[Float]:  # fmt: skip
+    input: t.Input[t.Float], boxes: t.Boxes, output_size: t.Size, spatial_scale: t.Scale = 1.0,
+    sampling_ratio: t.Ratio = -1, *, boxes_num: t.Counts = None, layout: t.Layout = "NCHW",
+    out: t.Out[t.Float] = None, num_threads: t.Threads = None,
+) -> t.NDArray[t.Float]:  # fmt: skip
     """Position-sensitive RoIAlign: each bin reads channels of its own.
 
     ``out[k, c, p, q]`` is what :func:`roi_align` with ``aligned=True`` computes from input
@@ -368,10 +369,10 @@ def ps_roi_align(
 
 @documented("{grad_input}")
 def ps_roi_align_backward(
-    grad_output: Gradient[Float], boxes: Boxes, input_shape: Shape, spatial_scale: Scale = 1.0,
-    sampling_ratio: Ratio = -1, *, boxes_num: Counts = None, layout: Layout = "NCHW",
-    out: Out[Float] = None, num_threads: Threads = None,
-) -> NDArray[Float]:  # fmt: skip
+    grad_output: t.Gradient[t.Float], boxes: t.Boxes, input_shape: t.Shape,
+    spatial_scale: t.Scale = 1.0, sampling_ratio: t.Ratio = -1, *, boxes_num: t.Counts = None,
+    layout: t.Layout = "NCHW", out: t.Out[t.Float] = None, num_threads: t.Threads = None,
+) -> t.NDArray[t.Float]:  # fmt: skip
     """Gradient of :func:`ps_roi_align` with respect to its input.
 
     Examples
@@ -389,24 +390,24 @@ def ps_roi_align_backward(
 
 @overload
 def ps_roi_align_backward_boxes(
-    grad_output: Gradient[Float], input: Readable, boxes: Rows, spatial_scale: Scale = 1.0,
-    sampling_ratio: Ratio = -1, *, boxes_num: Counts = None, layout: Layout = "NCHW",
-    num_threads: Threads = None,
-) -> NDArray[Float]:  # fmt: skip
+    grad_output: t.Gradient[t.Float], input: t.Readable, boxes: t.Rows,
+    spatial_scale: t.Scale = 1.0, sampling_ratio: t.Ratio = -1, *, boxes_num: t.Counts = None,
+    layout: t.Layout = "NCHW", num_threads: t.Threads = None,
+) -> t.NDArray[t.Float]:  # fmt: skip
     ...
 @overload
 def ps_roi_align_backward_boxes(
-    grad_output: Gradient[Float], input: Readable, boxes: BoxesOfImages, spatial_scale: Scale = 1.0,
-    sampling_ratio: Ratio = -1, *, boxes_num: Counts = None, layout: Layout = "NCHW",
-    num_threads: Threads = None,
-) -> list[NDArray[Float]]:  # fmt: skip
+    grad_output: t.Gradient[t.Float], input: t.Readable, boxes: t.BoxesOfImages,
+    spatial_scale: t.Scale = 1.0, sampling_ratio: t.Ratio = -1, *, boxes_num: t.Counts = None,
+    layout: t.Layout = "NCHW", num_threads: t.Threads = None,
+) -> list[t.NDArray[t.Float]]:  # fmt: skip
     ...
 @documented("{grad_boxes}", input="input_gradient")
 def ps_roi_align_backward_boxes(
-    grad_output: Gradient[Float], input: Readable, boxes: Boxes, spatial_scale: Scale = 1.0,
-    sampling_ratio: Ratio = -1, *, boxes_num: Counts = None, layout: Layout = "NCHW",
-    num_threads: Threads = None,
-) -> NDArray[Float] | list[NDArray[Float]]:  # fmt: skip
+    grad_output: t.Gradient[t.Float], input: t.Readable, boxes: t.Boxes,
+    spatial_scale: t.Scale = 1.0, sampling_ratio: t.Ratio = -1, *, boxes_num: t.Counts = None,
+    layout: t.Layout = "NCHW", num_threads: t.Threads = None,
+) -> t.NDArray[t.Float] | list[t.NDArray[t.Float]]:  # fmt: skip
     """Gradient of :func:`ps_roi_align` with respect to the coordinates of its boxes.
 
     Examples
@@ -426,10 +427,10 @@ def ps_roi_align_backward_boxes(
 
 @documented("{output_position_sensitive}", input="input_by_bin")
 def ps_roi_pool(
-    input: Input[Float], boxes: Boxes, output_size: Size, spatial_scale: Scale = 1.0, *,
-    boxes_num: Counts = None, layout: Layout = "NCHW", out: Out[Float] = None,
-    num_threads: Threads = None,
-) -> NDArray[Float]:  # fmt: skip
+    input: t.Input[t.Float], boxes: t.Boxes, output_size: t.Size, spatial_scale: t.Scale = 1.0, *,
+    boxes_num: t.Counts = None, layout: t.Layout = "NCHW", out: t.Out[t.Float] = None,
+    num_threads: t.Threads = None,
+) -> t.NDArray[t.Float]:  # fmt: skip
     """Position-sensitive RoIPool: the mean of whole pixels, where each bin reads channels of its
     own.
 
@@ -451,10 +452,10 @@ def ps_roi_pool(
 
 @documented("{grad_input}")
 def ps_roi_pool_backward(
-    grad_output: Gradient[Float], boxes: Boxes, input_shape: Shape, spatial_scale: Scale = 1.0, *,
-    boxes_num: Counts = None, layout: Layout = "NCHW", out: Out[Float] = None,
-    num_threads: Threads = None,
-) -> NDArray[Float]:  # fmt: skip
+    grad_output: t.Gradient[t.Float], boxes: t.Boxes, input_shape: t.Shape,
+    spatial_scale: t.Scale = 1.0, *, boxes_num: t.Counts = None, layout: t.Layout = "NCHW",
+    out: t.Out[t.Float] = None, num_threads: t.Threads = None,
+) -> t.NDArray[t.Float]:  # fmt: skip
     """Gradient of :func:`ps_roi_pool` with respect to its input.
 
     Examples
@@ -473,24 +474,24 @@ def ps_roi_pool_backward(
 
 @overload
 def roi_pool(
-    input: Input[Float], boxes: Boxes, output_size: Size, spatial_scale: Scale = 1.0, *,
-    return_argmax: Literal[False] = False, boxes_num: Counts = None, layout: Layout = "NCHW",
-    out: Out[Float] = None, num_threads: Threads = None,
-) -> NDArray[Float]:  # fmt: skip
+    input: t.Input[t.Float], boxes: t.Boxes, output_size: t.Size, spatial_scale: t.Scale = 1.0, *,
+    return_argmax: Literal[False] = False, boxes_num: t.Counts = None, layout: t.Layout = "NCHW",
+    out: t.Out[t.Float] = None, num_threads: t.Threads = None,
+) -> t.NDArray[t.Float]:  # fmt: skip
     ...
 @overload
 def roi_pool(
-    input: Input[Float], boxes: Boxes, output_size: Size, spatial_scale: Scale = 1.0, *,
-    return_argmax: Literal[True], boxes_num: Counts = None, layout: Layout = "NCHW",
-    out: Out[Float] = None, num_threads: Threads = None,
-) -> tuple[NDArray[Float], NDArray[np.int32]]:  # fmt: skip
+    input: t.Input[t.Float], boxes: t.Boxes, output_size: t.Size, spatial_scale: t.Scale = 1.0, *,
+    return_argmax: Literal[True], boxes_num: t.Counts = None, layout: t.Layout = "NCHW",
+    out: t.Out[t.Float] = None, num_threads: t.Threads = None,
+) -> tuple[t.NDArray[t.Float], t.NDArray[np.int32]]:  # fmt: skip
     ...
 @overload
 def roi_pool(
-    input: Input[Float], boxes: Boxes, output_size: Size, spatial_scale: Scale = 1.0, *,
-    return_argmax: bool = False, boxes_num: Counts = None, layout: Layout = "NCHW",
-    out: Out[Float] = None, num_threads: Threads = None,
-) -> NDArray[Float] | tuple[NDArray[Float], NDArray[np.int32]]:  # fmt: skip
+    input: t.Input[t.Float], boxes: t.Boxes, output_size: t.Size, spatial_scale: t.Scale = 1.0, *,
+    return_argmax: bool = False, boxes_num: t.Counts = None, layout: t.Layout = "NCHW",
+    out: t.Out[t.Float] = None, num_threads: t.Threads = None,
+) -> t.NDArray[t.Float] | tuple[t.NDArray[t.Float], t.NDArray[np.int32]]:  # fmt: skip
     ...
 @documented(
     """{output}
@@ -502,10 +503,10 @@ argmax : ndarray of the same shape, int32
     Also return where the largest pixels are, which the gradient needs.""",
 )
 def roi_pool(
-    input: Input[Float], boxes: Boxes, output_size: Size, spatial_scale: Scale = 1.0, *,
-    return_argmax: bool = False, boxes_num: Counts = None, layout: Layout = "NCHW",
-    out: Out[Float] = None, num_threads: Threads = None,
-) -> NDArray[Float] | tuple[NDArray[Float], NDArray[np.int32]]:  # fmt: skip
+    input: t.Input[t.Float], boxes: t.Boxes, output_size: t.Size, spatial_scale: t.Scale = 1.0, *,
+    return_argmax: bool = False, boxes_num: t.Counts = None, layout: t.Layout = "NCHW",
+    out: t.Out[t.Float] = None, num_threads: t.Threads = None,
+) -> t.NDArray[t.Float] | tuple[t.NDArray[t.Float], t.NDArray[np.int32]]:  # fmt: skip
     """Largest pixel in each bin of each box: RoIPool.
 
     ``out[k, c, p, q]`` is the largest of ``input[n, c, y, x]`` in rows ``floor(p * bh) + lo_y
@@ -542,10 +543,10 @@ def roi_pool(
     boxes="boxes_of_images",
 )
 def roi_pool_backward(
-    grad_output: Gradient[Float], argmax: Readable, boxes: Boxes, input_shape: Shape, *,
-    boxes_num: Counts = None, layout: Layout = "NCHW", out: Out[Float] = None,
-    num_threads: Threads = None,
-) -> NDArray[Float]:  # fmt: skip
+    grad_output: t.Gradient[t.Float], argmax: t.Readable, boxes: t.Boxes, input_shape: t.Shape, *,
+    boxes_num: t.Counts = None, layout: t.Layout = "NCHW", out: t.Out[t.Float] = None,
+    num_threads: t.Threads = None,
+) -> t.NDArray[t.Float]:  # fmt: skip
     """Gradient of :func:`roi_pool` with respect to its input: each bin's gradient goes to its
     largest pixel.
 

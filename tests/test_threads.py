@@ -11,7 +11,7 @@ from conftest import random_boxes
 from test_dispatch import python
 
 import roicy
-from roicy import _limits, _threads
+from roicy import _limits, _runtimes, _threads
 from roicy._kernels import machine
 
 
@@ -123,7 +123,7 @@ os.wait()
 def test_a_runtime_that_was_loaded_before(monkeypatch, tmp_path, environment):
     """Packages bring runtimes of their own, of which the first binds the first thread."""
     expected = expected_threads(monkeypatch)
-    paths = [path for path in _limits.openmp_runtimes() if "libgomp" in path]
+    paths = [path for path in _runtimes.loaded() if "libgomp" in path]
     if not paths:
         pytest.skip("the build has not GCC's runtime")
     other = tmp_path / "libgomp other.so.1"  # under another name, as wheels have it

@@ -1,8 +1,9 @@
-"""The annotations suit users' programs, which annotate nothing: mypy --strict and pyright agree."""
+"""The annotations suit users' programs, which annotate nothing: all checkers of types agree."""
 
-import json
+import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -119,64 +120,68 @@ print(codes[0]["counts"].decode(), codes[0]["size"])
 
 roicy.set_num_threads(roicy.get_num_threads())
 roicy.show_config()
-version = roicy.__version__
-assert_type(version, str)
+version: str = roicy.__version__
 '''
-WRONG = {
-    'roicy.roi_align(np.ones((1, 1, 2, 2)), np.ones((1, 5)), "7")': "arg-type",
-    'roicy.roi_align(np.ones((1, 1, 2, 2)), np.ones((1, 5)), 7, layout="CHW")': "arg-type",
-    'roicy.crop(np.ones((2, 2), np.uint8), [], 7, fit="contain")': "call-overload",
-    "roicy.roi_align(np.ones((1, 1, 2, 2)), np.ones((1, 5)), 7, 1.0, 2, True, None)": "call-arg",
-    'roicy.roi_align("map", np.ones((1, 5)), 7)': "arg-type",
-    'roicy.roi_align(np.ones((1, 1, 2, 2)), [["0"]], 7)': "arg-type",
-    "roicy.crop(np.ones((2, 2), np.uint8), [], 7, color='rgb')": "call-overload",
-    "roicy.crop_lines(np.ones((2, 2), np.uint8), [], 7, fit='cover')": "call-arg",
-    "roicy.paste_masks(np.ones((1, 2, 2)), [[0, 0, 1, 1]], (4, 4), format='png')": "call-overload",
-    "roicy.roi_pool(np.ones((1, 1, 2, 2)), np.ones((1, 5)), 7, return_argmax=1)": "call-overload",
-    "y: int = roicy.prroi_pool(np.ones((1, 1, 2, 2)), np.ones((1, 5)), 7)": "assignment",
+WRONG = [
+    'roicy.roi_align(np.ones((1, 1, 2, 2)), np.ones((1, 5)), "7")',
+    'roicy.roi_align(np.ones((1, 1, 2, 2)), np.ones((1, 5)), 7, layout="CHW")',
+    'roicy.crop(np.ones((2, 2), np.uint8), [], 7, fit="contain")',
+    "roicy.roi_align(np.ones((1, 1, 2, 2)), np.ones((1, 5)), 7, 1.0, 2, True, None)",
+    'roicy.roi_align("map", np.ones((1, 5)), 7)',
+    'roicy.roi_align(np.ones((1, 1, 2, 2)), [["0"]], 7)',
+    "roicy.crop(np.ones((2, 2), np.uint8), [], 7, color='rgb')",
+    "roicy.crop_lines(np.ones((2, 2), np.uint8), [], 7, fit='cover')",
+    "roicy.paste_masks(np.ones((1, 2, 2)), [[0, 0, 1, 1]], (4, 4), format='png')",
+    "roicy.roi_pool(np.ones((1, 1, 2, 2)), np.ones((1, 5)), 7, return_argmax=1)",
+    "y: int = roicy.prroi_pool(np.ones((1, 1, 2, 2)), np.ones((1, 5)), 7)",
+    "roicy.crop(features, [], 7, meen=1)",
+    "roicy.crop(features, [], 7, return_matrices=True, thread=1)",
+    "roicy.crop_lines(features, [], 7, meen=1)",
+    "roicy.crop_lines(features, [], 7, size=1)",
+    "roicy.crop_lines(features, [], 7, return_matrices=True)",
+    "roicy.crop_and_resize(features, boxes, [0], 7, methode='nearest')",
+    "roicy.roi_align(features, boxes, 7, alligned=True)",
+    "roicy.roi_align_max_backward(features, features, boxes, product=True)",
+    "roicy.roi_align_backward_boxes(features, features, boxes, alligned=True)",
+    "roicy.roi_pool(features, boxes, 7, return_argmx=True)",
+    "roicy.roi_align_rotated(features, boxes, 7, clockwize=True)",
+    "roicy.multiscale_roi_align([features], boxes, 7, imagesize=(8, 8))",
+    "roicy.paste_masks(features[0], boxes, (8, 8), format='rle', treshold=0.5)",
+    "roicy.set_num_threads(num_thread=1)",
+    "roicy.compat.mmcv.RoIAlignRotated(7, 1.0, alligned=True)",
+    "roicy.compat.onnx.RoiAlign(features, boxes, [0], output_hight=2)",
+    "roicy.compat.torchvision.MultiScaleRoIAlign(['0'], 7, 2, canonical_skale=1)",
+    "roicy.compat.paddle.vision.ops.roi_align(features, boxes, [1], 7, alligned=True)",
+]
+HEAD = """import numpy as np
+import roicy
+import roicy.compat.mmcv, roicy.compat.onnx, roicy.compat.paddle, roicy.compat.torchvision
+features, boxes = np.ones((1, 1, 2, 2)), np.ones((1, 5))
+"""
+PYTHON = sys.executable
+# What is run, and with programs that are wrong these options too.
+CHECKERS = {
+    "mypy": ("--strict",),
+    "pyright": ("--pythonpath", PYTHON),
+    "basedpyright": ("--level", "error", "--pythonpath", PYTHON),
+    "pyrefly": ("check", "--output-format", "min-text", "--python-interpreter-path", PYTHON),
+    "ty": ("check", "--output-format", "concise", "--python", PYTHON),
 }
+STRICTER = {"pyrefly": ("--preset", "default")}
 
 
-def check(tmp_path, program):
-    path = tmp_path / "program.py"
-    path.write_text(program)
-    command = [
-        sys.executable,
-        "-m",
-        "mypy",
-        "--strict",
-        "--cache-dir",
-        str(tmp_path / "cache"),
-        str(path),
-    ]
-    return subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
-
-
-def test_a_program_that_is_right(tmp_path):
-    pytest.importorskip("mypy")
-    done = check(tmp_path, PROGRAM)
-    assert done.returncode == 0, done.stdout
-
-
-def test_pyright_agrees(tmp_path):
-    """Pyright accepts the program, and refuses the lines that mypy refuses."""
-    pytest.importorskip("basedpyright")
-    path = tmp_path / "program.py"
-    for text in (PROGRAM, "import numpy as np\nimport roicy\n" + "\n".join(WRONG)):
-        path.write_text(text)
-        command = [sys.executable, "-m", "basedpyright", "--pythonpath", sys.executable]
-        command += ["--level", "error", "--outputjson", str(path)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
-        found = json.loads(done.stdout)["generalDiagnostics"]
-        lines = {one["range"]["start"]["line"] - 1 for one in found}
-        assert lines == (set() if text is PROGRAM else set(range(1, len(WRONG) + 1))), done.stdout
-
-
-def test_programs_that_are_wrong(tmp_path):
-    pytest.importorskip("mypy")
-    done = check(tmp_path, "import numpy as np\nimport roicy\n" + "\n".join(WRONG))
-    found = done.stdout.splitlines()
-    for i, code in enumerate(WRONG.values()):
-        assert any(line.startswith(f"program.py:{i + 3}:") and code in line for line in found), (
-            done.stdout
-        )
+@pytest.mark.parametrize("name", CHECKERS)
+def test_programs(tmp_path, name):
+    """A checker accepts the program that is right, and refuses each line of the wrong one."""
+    pytest.importorskip(name)
+    command = [str(Path(PYTHON).with_name(name)), *CHECKERS[name], "program.py"]
+    first = HEAD.count("\n") + 1
+    for text, options, expected in (
+        (PROGRAM, (), set()),
+        (HEAD + "\n".join(WRONG), STRICTER.get(name, ()), {*range(first, first + len(WRONG))}),
+    ):
+        (tmp_path / "program.py").write_text(text)
+        ended = subprocess.run([*command, *options], capture_output=True, text=True, cwd=tmp_path)
+        errors = [line for line in ended.stdout.splitlines() if "error" in line.lower()]
+        found = [re.search(r"program\.py:(\d+):", line) for line in errors]
+        assert {int(line[1]) for line in found if line} == expected, ended.stdout

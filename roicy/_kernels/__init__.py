@@ -35,41 +35,6 @@ def _put(variables: dict[str, str | None]) -> None:
             os.environ.pop(name, None)
 
 
-# Variables by which an OpenMP runtime binds the threads of a team to processors, and the first
-# thread of the process as soon as it is loaded.
-_BINDING = ("OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY")
-
-
-def _unbind() -> set[int] | None:
-    """Give this thread back the processors from which another OpenMP runtime has taken it.
-
-    Packages bring runtimes of their own.  One that is loaded later would find the few processors
-    that the first has left to this thread, and bind its whole team to them.  Return the affinity
-    mask of before, or None where nothing was done.
-    """
-    if not hasattr(os, "sched_setaffinity") or not any(name in os.environ for name in _BINDING):
-        return None
-    runtimes = _limits.openmp_runtimes()
-    if not runtimes:
-        return None
-    import ctypes
-
-    places, mask = [], os.sched_getaffinity(0)
-    for path in runtimes:
-        try:
-            runtime = ctypes.CDLL(path)
-            for place in range(runtime.omp_get_num_places()):
-                numbers = (ctypes.c_int * runtime.omp_get_place_num_procs(place))()
-                runtime.omp_get_place_proc_ids(place, numbers)
-                places.append(set(numbers))
-        except (AttributeError, OSError):  # older than OpenMP 4.5, or not to be opened
-            continue
-    if mask not in places:
-        return None
-    os.sched_setaffinity(0, set().union(*places))
-    return mask
-
-
 def _reason(error: ImportError) -> str:
     """Say why there are no kernels, and what to do."""
     from pathlib import Path  # imports much, which only a failure needs
@@ -90,7 +55,11 @@ def _reason(error: ImportError) -> str:
     )
 
 
-_mask = _unbind()
+_mask = None
+if hasattr(os, "sched_setaffinity") and len(os.sched_getaffinity(0)) != os.cpu_count():
+    from .. import _runtimes
+
+    _mask = _runtimes.unbind()
 _before = {name: os.environ.get(name) for name in _said}
 _put(_said)
 try:

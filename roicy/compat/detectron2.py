@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,13 +11,18 @@ from .. import operators
 from . import Parameters, in_radians
 from ._docs import documented
 
+if TYPE_CHECKING:
+    from .. import _types as t
+else:
+    from .. import _names as t
+
 __all__ = ["ROIAlignRotated", "roi_align_rotated"]
 
 
 @documented("roi_align_rotated", "ndarray (K, C, PH, PW)", rois="in_degrees")
 def roi_align_rotated(
-    input: np.ndarray, rois: np.ndarray, output_size: Any, spatial_scale: float,
-    sampling_ratio: int,
+    input: t.Readable, rois: t.Rows, output_size: Any, spatial_scale: t.Number,
+    sampling_ratio: t.Ratio,
 ) -> np.ndarray:  # fmt: skip
     """Mean of bilinear samples in each bin of each rotated box, as
     ``detectron2.layers.roi_align_rotated``; see :func:`roicy.roi_align_rotated`.
@@ -46,5 +51,5 @@ class ROIAlignRotated(Parameters):
 
     _function = staticmethod(roi_align_rotated)
     output_size: Any
-    spatial_scale: float
-    sampling_ratio: int
+    spatial_scale: t.Number
+    sampling_ratio: t.Ratio

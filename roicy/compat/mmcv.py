@@ -5,13 +5,18 @@ from __future__ import annotations
 import functools
 import warnings
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from .. import operators
 from . import Parameters
 from ._docs import documented
+
+if TYPE_CHECKING:
+    from .. import _types as t
+else:
+    from .. import _names as t
 
 __all__ = ["RoIAlignRotated", "roi_align_rotated"]
 
@@ -20,8 +25,8 @@ Module = TypeVar("Module", bound=type)
 
 @documented("roi_align_rotated", "ndarray (K, C, PH, PW)", rois="in_radians")
 def roi_align_rotated(
-    input: np.ndarray, rois: np.ndarray, output_size: Any, spatial_scale: float,
-    sampling_ratio: int = 0, aligned: bool = True, clockwise: bool = False,
+    input: t.Readable, rois: t.Rows, output_size: Any, spatial_scale: t.Number,
+    sampling_ratio: t.Ratio = 0, aligned: bool = True, clockwise: bool = False,
 ) -> np.ndarray:  # fmt: skip
     """Mean of bilinear samples in each bin of each rotated box, as ``mmcv.ops.roi_align_rotated``;
     see :func:`roicy.roi_align_rotated`.
@@ -71,7 +76,7 @@ class RoIAlignRotated(Parameters):
 
     _function = staticmethod(roi_align_rotated)
     output_size: Any
-    spatial_scale: float
-    sampling_ratio: int = 0
+    spatial_scale: t.Number
+    sampling_ratio: t.Ratio = 0
     aligned: bool = True
     clockwise: bool = False

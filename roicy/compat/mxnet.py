@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,11 @@ from .. import _arguments, _boxes, _call, _table, operators
 from .._kernels.plan import Arguments
 from . import float32_scale, images_of, in_radians
 from ._docs import documented
+
+if TYPE_CHECKING:
+    from .. import _types as t
+else:
+    from .. import _names as t
 
 __all__ = ["ROIAlign", "ROIAlign_backward", "ROIPooling", "RROIAlign", "contrib"]
 
@@ -30,7 +35,7 @@ __all__ = ["ROIAlign", "ROIAlign_backward", "ROIPooling", "RROIAlign", "contrib"
     rois="boxes_with_image",
 )
 def ROIPooling(
-    data: np.ndarray, rois: np.ndarray, pooled_size: Any, spatial_scale: float, **_: Any
+    data: t.Readable, rois: t.Rows, pooled_size: Any, spatial_scale: t.Number, **_: Any
 ) -> np.ndarray:
     """Largest pixel in each bin of each box, as MXNet's ``ROIPooling``; see :func:`roicy.roi_pool`.
 
@@ -60,8 +65,8 @@ def ROIPooling(
     rois="boxes_with_image",
 )
 def ROIAlign(
-    data: np.ndarray, rois: np.ndarray, pooled_size: Any, spatial_scale: float,
-    sample_ratio: int = -1, position_sensitive: bool = False, aligned: bool = False, **_: Any,
+    data: t.Readable, rois: t.Rows, pooled_size: Any, spatial_scale: t.Number,
+    sample_ratio: t.Ratio = -1, position_sensitive: bool = False, aligned: bool = False, **_: Any,
 ) -> np.ndarray:  # fmt: skip
     """Mean of bilinear samples in each bin of each box, as MXNet's ``contrib.ROIAlign``; see
     :func:`roicy.roi_align` and :func:`roicy.ps_roi_align`.
@@ -91,8 +96,8 @@ def ROIAlign(
     rois="boxes_with_image",
 )
 def ROIAlign_backward(
-    grad_output: np.ndarray, rois: np.ndarray, data_shape: tuple[int, int, int, int],
-    spatial_scale: float, sample_ratio: int = -1, position_sensitive: bool = False,
+    grad_output: t.Readable, rois: t.Rows, data_shape: t.Shape,
+    spatial_scale: t.Number, sample_ratio: t.Ratio = -1, position_sensitive: bool = False,
     aligned: bool = False,
 ) -> np.ndarray:  # fmt: skip
     """Gradient of :func:`ROIAlign` with respect to its data, which MXNet's autograd computes.
@@ -129,8 +134,8 @@ def _operator(position_sensitive: Any) -> _table.Operator:
     "roi_align_rotated", "ndarray (K, C, PH, PW)", "for the index of no image", rois="in_degrees"
 )
 def RROIAlign(
-    data: np.ndarray, rois: np.ndarray, pooled_size: Any, spatial_scale: float,
-    sampling_ratio: int = -1, **_: Any,
+    data: t.Readable, rois: t.Rows, pooled_size: Any, spatial_scale: t.Number,
+    sampling_ratio: t.Ratio = -1, **_: Any,
 ) -> np.ndarray:  # fmt: skip
     """Mean of bilinear samples in each bin of each rotated box, as MXNet's ``contrib.RROIAlign``;
     see :func:`roicy.roi_align_rotated`.

@@ -7,7 +7,7 @@ float32, as an attribute of an operation is.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,11 @@ from .._kernels.plan import Arguments
 from .._table import one_sample
 from . import bins_of, float32_scale, images_of, r_fcn_pool, with_images
 from ._docs import documented
+
+if TYPE_CHECKING:
+    from .. import _types as t
+else:
+    from .. import _names as t
 
 __all__ = ["psroi_pooling", "roi_align", "roi_align_rotated", "roi_pooling"]
 
@@ -34,8 +39,8 @@ Where a coordinate x of a box lies on the map.  "asymmetric": at ``x * spatial_s
     spatial_scale - 0.5``.""",
 )
 def roi_align(
-    data: np.ndarray, rois: np.ndarray, batch_indices: Any, pooled_h: int, pooled_w: int,
-    sampling_ratio: int, spatial_scale: float, mode: str, aligned_mode: str = "asymmetric",
+    data: t.Readable, rois: t.Rows, batch_indices: Any, pooled_h: t.Index, pooled_w: t.Index,
+    sampling_ratio: t.Ratio, spatial_scale: t.Number, mode: str, aligned_mode: str = "asymmetric",
 ) -> np.ndarray:  # fmt: skip
     """Mean or largest of bilinear samples in each bin of each box; see :func:`roicy.roi_align`.
 
@@ -74,8 +79,8 @@ def roi_align(
     rois="ndarray (K, 5)\nRows [cx, cy, w, h, angle], the angle in radians.",
 )
 def roi_align_rotated(
-    data: np.ndarray, rois: np.ndarray, batch_indices: Any, pooled_h: int, pooled_w: int,
-    sampling_ratio: int, spatial_scale: float, clockwise_mode: bool,
+    data: t.Readable, rois: t.Rows, batch_indices: Any, pooled_h: t.Index, pooled_w: t.Index,
+    sampling_ratio: t.Ratio, spatial_scale: t.Number, clockwise_mode: bool,
 ) -> np.ndarray:  # fmt: skip
     """Mean of bilinear samples in each bin of each rotated box; see
     :func:`roicy.roi_align_rotated`.
@@ -113,7 +118,7 @@ Rows [batch_index, x1, y1, x2, y2].  For the method "bilinear" they are normalis
     method='{"max", "bilinear"}\nWhat is taken of a bin.  Bilinear samples off the map are 0.',
 )
 def roi_pooling(
-    input: np.ndarray, coords: np.ndarray, output_roi: Any, spatial_scale: float,
+    input: t.Readable, coords: t.Rows, output_roi: Any, spatial_scale: t.Number,
     method: str = "max",
 ) -> np.ndarray:  # fmt: skip
     """Largest pixel in each bin of each box, or one bilinear sample of it; see
@@ -164,8 +169,8 @@ Rows [batch_index, x1, y1, x2, y2].  For "bilinear" they are normalised, when th
     mode='{"average", "bilinear"}\nSee above.',
 )
 def psroi_pooling(
-    input: np.ndarray, coords: np.ndarray, output_dim: int, group_size: int, spatial_scale: float,
-    spatial_bins_x: int, spatial_bins_y: int, mode: str,
+    input: t.Readable, coords: t.Rows, output_dim: t.Index, group_size: t.Index,
+    spatial_scale: t.Number, spatial_bins_x: t.Index, spatial_bins_y: t.Index, mode: str,
 ) -> np.ndarray:  # fmt: skip
     """Mean of the whole pixels that a bin touches, or of bilinear samples, where each bin or sample
     reads channels of its own.

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import types
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from .. import _arguments, normalised
 from ._docs import documented
+
+if TYPE_CHECKING:
+    from .. import _types as t
+else:
+    from .. import _names as t
 
 __all__ = ["crop_and_resize", "image"]
 
@@ -21,8 +26,8 @@ __all__ = ["crop_and_resize", "image"]
     boxes="normalised_boxes",
 )
 def crop_and_resize(
-    image: np.ndarray, boxes: np.ndarray, box_indices: Any, crop_size: Any,
-    method: str = "bilinear", extrapolation_value: float = 0.0, name: str | None = None,
+    image: t.Readable, boxes: t.Rows, box_indices: Any, crop_size: Any,
+    method: str = "bilinear", extrapolation_value: t.Number = 0.0, name: str | None = None,
 ) -> np.ndarray:  # fmt: skip
     """Crops of boxes in normalised coordinates, resized, as ``tf.image.crop_and_resize``; see
     :func:`roicy.crop_and_resize`.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any, SupportsFloat, SupportsIndex
+from typing import TYPE_CHECKING, Any
 
 from .. import _arguments
 from ..multiscale import multiscale_roi_align
@@ -17,11 +17,9 @@ from . import Parameters
 from ._docs import documented
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from .._types import Boxes, Ratio, Readable, Rows
-
-    Size = SupportsIndex | tuple[SupportsIndex, SupportsIndex] | list[int]
+    from .. import _types as t
+else:
+    from .. import _names as t
 
 __all__ = [
     "MultiScaleRoIAlign", "PSRoIAlign", "PSRoIPool", "RoIAlign", "RoIPool", "ps_roi_align",
@@ -45,11 +43,11 @@ class RoIPool(Parameters):
     """
 
     _function = staticmethod(roi_pool)
-    output_size: Size
-    spatial_scale: SupportsFloat
+    output_size: t.Size
+    spatial_scale: t.Number
 
     @documented("roi_pool", "ndarray (K, C, PH, PW)", rois="either_boxes")
-    def __call__(self, input: Readable, rois: Boxes) -> NDArray[Any]:
+    def __call__(self, input: t.Readable, rois: t.Boxes) -> t.NDArray[Any]:
         """Pool."""
         return super().__call__(input, rois)
 
@@ -60,7 +58,7 @@ class RoIAlign(RoIPool):
     """:func:`roicy.roi_align` with its parameters given once."""
 
     _function = staticmethod(roi_align)
-    sampling_ratio: Ratio
+    sampling_ratio: t.Ratio
     aligned: bool = False
 
 
@@ -70,7 +68,7 @@ class PSRoIAlign(RoIPool):
     """:func:`roicy.ps_roi_align` with its parameters given once."""
 
     _function = staticmethod(ps_roi_align)
-    sampling_ratio: Ratio
+    sampling_ratio: t.Ratio
 
 
 @documented("ps_roi_pool")
@@ -99,11 +97,11 @@ class MultiScaleRoIAlign:
     """
 
     featmap_names: Sequence[str]
-    output_size: Size
-    sampling_ratio: Ratio
+    output_size: t.Size
+    sampling_ratio: t.Ratio
     _: KW_ONLY
-    canonical_scale: SupportsFloat = 224
-    canonical_level: SupportsIndex = 4
+    canonical_scale: t.Number = 224
+    canonical_level: t.Index = 4
 
     @documented(
         "multiscale_roi_align",
@@ -113,9 +111,9 @@ class MultiScaleRoIAlign:
         boxes="listed_boxes",
     )
     def __call__(
-        self, x: Mapping[str, Readable], boxes: Sequence[Rows],
+        self, x: Mapping[str, t.Readable], boxes: Sequence[t.Rows],
         image_shapes: Sequence[tuple[int, int]],
-    ) -> NDArray[Any]:  # fmt: skip
+    ) -> t.NDArray[Any]:  # fmt: skip
         """Pool."""
         maps = [level for name, level in x.items() if name in self.featmap_names]
         if not maps:

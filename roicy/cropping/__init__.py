@@ -11,82 +11,56 @@ from .._kernels import crop as _crop
 from . import arguments, matrices
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from numpy.typing import DTypeLike, NDArray
-    from typing_extensions import TypedDict, Unpack
-
-    from .._types import Counts, Numbers, Picture, Readable, Size, Threads
-
-    Frames = Picture | Sequence[Picture | tuple[Picture, ...]]
-    Boxes = Readable | Sequence[Any]
-    Fit = Literal["stretch", "letterbox", "letterbox_top_left", "cover", "line"]
-    Antialias = bool | Literal["pillow", "nearest"]
-    Quantization = tuple[float, int] | None
-    Border = Literal["image", "crop", "constant"]
-    Channels = Literal["first", "last"]
-    Color = Literal["nv12", "nv21", "i420", "yv12", "yuyv", "yuy2", "uyvy", "p010"] | None
-    Range = Literal["video", "full"]
-    Matrix = Literal["bt601", "bt709", "bt2020"]
-    Crops = NDArray[Any]
-    Both = tuple[NDArray[Any], NDArray[np.float64]]
-
-    class Options(TypedDict, total=False):
-        """What crop takes by name, and crop_lines hands on to it."""
-
-        mean: Numbers
-        std: Numbers
-        scale: Numbers
-        swap_channels: bool
-        pad_value: Numbers
-        antialias: Antialias
-        border: Border
-        channels: Channels
-        dtype: DTypeLike
-        quantization: Quantization
-        boxes_num: Counts
-        color: Color
-        color_range: Range
-        color_matrix: Matrix
-        out: NDArray[Any] | None
-        num_threads: Threads
-
-    class FittedOptions(Options, total=False):
-        """What only crop takes."""
-
-        fit: Fit
+    from .. import _types as t
+else:
+    from .. import _names as t
 
 
 @overload
 def crop(
-    frames: Frames, boxes: Boxes, size: Size, *, return_matrices: Literal[False] = False,
-    **options: Unpack[FittedOptions],
-) -> Crops:  # fmt: skip
+    frames: t.Frames, boxes: t.BoxesOfFrames, size: t.Size, *,
+    return_matrices: Literal[False] = False, mean: t.Numbers = None, std: t.Numbers = None,
+    scale: t.Numbers = None, swap_channels: bool = False, fit: t.Fit = "stretch",
+    pad_value: t.Numbers = 0, antialias: t.Antialias = True, border: t.Border = "image",
+    channels: t.Channels = "first", dtype: t.DTypeLike = "float32",
+    quantization: t.Quantization = None, boxes_num: t.Counts = None, color: t.Color = None,
+    color_range: t.Range = "video", color_matrix: t.Matrix = "bt601", out: t.AnyArray | None = None,
+    num_threads: t.Threads = None,
+) -> t.NDArray[Any]:  # fmt: skip
     ...
 @overload
 def crop(
-    frames: Frames, boxes: Boxes, size: Size, *, return_matrices: Literal[True],
-    **options: Unpack[FittedOptions],
-) -> Both:  # fmt: skip
+    frames: t.Frames, boxes: t.BoxesOfFrames, size: t.Size, *, return_matrices: Literal[True],
+    mean: t.Numbers = None, std: t.Numbers = None, scale: t.Numbers = None,
+    swap_channels: bool = False, fit: t.Fit = "stretch", pad_value: t.Numbers = 0,
+    antialias: t.Antialias = True, border: t.Border = "image", channels: t.Channels = "first",
+    dtype: t.DTypeLike = "float32", quantization: t.Quantization = None, boxes_num: t.Counts = None,
+    color: t.Color = None, color_range: t.Range = "video", color_matrix: t.Matrix = "bt601",
+    out: t.AnyArray | None = None, num_threads: t.Threads = None,
+) -> tuple[t.NDArray[Any], t.NDArray[np.float64]]:  # fmt: skip
     ...
 @overload
 def crop(
-    frames: Frames, boxes: Boxes, size: Size, *, return_matrices: bool = False,
-    **options: Unpack[FittedOptions],
-) -> Crops | Both:  # fmt: skip
+    frames: t.Frames, boxes: t.BoxesOfFrames, size: t.Size, *, return_matrices: bool = False,
+    mean: t.Numbers = None, std: t.Numbers = None, scale: t.Numbers = None,
+    swap_channels: bool = False, fit: t.Fit = "stretch", pad_value: t.Numbers = 0,
+    antialias: t.Antialias = True, border: t.Border = "image", channels: t.Channels = "first",
+    dtype: t.DTypeLike = "float32", quantization: t.Quantization = None, boxes_num: t.Counts = None,
+    color: t.Color = None, color_range: t.Range = "video", color_matrix: t.Matrix = "bt601",
+    out: t.AnyArray | None = None, num_threads: t.Threads = None,
+) -> t.NDArray[Any] | tuple[t.NDArray[Any], t.NDArray[np.float64]]:  # fmt: skip
     ...
 
 
 def crop(
-    frames: Frames, boxes: Boxes, size: Size, *, mean: Numbers = None, std: Numbers = None,
-    scale: Numbers = None, swap_channels: bool = False, fit: Fit = "stretch",
-    pad_value: Numbers = 0, antialias: Antialias = True, border: Border = "image",
-    channels: Channels = "first", dtype: DTypeLike = "float32", quantization: Quantization = None,
-    boxes_num: Counts = None,
-    color: Color = None, color_range: Range = "video", color_matrix: Matrix = "bt601",
-    out: NDArray[Any] | None = None, num_threads: Threads = None,
-    return_matrices: bool = False,
-) -> Crops | Both:  # fmt: skip
+    frames: t.Frames, boxes: t.BoxesOfFrames, size: t.Size, *, mean: t.Numbers = None,
+    std: t.Numbers = None, scale: t.Numbers = None, swap_channels: bool = False,
+    fit: t.Fit = "stretch", pad_value: t.Numbers = 0, antialias: t.Antialias = True,
+    border: t.Border = "image", channels: t.Channels = "first", dtype: t.DTypeLike = "float32",
+    quantization: t.Quantization = None, boxes_num: t.Counts = None, color: t.Color = None,
+    color_range: t.Range = "video", color_matrix: t.Matrix = "bt601", out: t.AnyArray | None = None,
+    num_threads: t.Threads = None, return_matrices: bool = False,
+) -> t.NDArray[Any] | tuple[t.NDArray[Any], t.NDArray[np.float64]]:  # fmt: skip
     """Cut boxes out of frames, resize and normalise them: the input of a network, in one call.
 
     Output pixel (p, q) of a box [x1, y1, x2, y2] is the mean of the frame over the intervals ::
@@ -262,8 +236,14 @@ def crop(
 
 
 def crop_lines(
-    frames: Frames, boxes: Boxes, height: int, width: int | None = None, **options: Unpack[Options]
-) -> tuple[NDArray[Any], NDArray[np.int32]]:
+    frames: t.Frames, boxes: t.BoxesOfFrames, height: t.Index, width: t.Index | None = None, *,
+    mean: t.Numbers = None, std: t.Numbers = None, scale: t.Numbers = None,
+    swap_channels: bool = False, pad_value: t.Numbers = 0,
+    antialias: t.Antialias = True, border: t.Border = "image", channels: t.Channels = "first",
+    dtype: t.DTypeLike = "float32", quantization: t.Quantization = None, boxes_num: t.Counts = None,
+    color: t.Color = None, color_range: t.Range = "video", color_matrix: t.Matrix = "bt601",
+    out: t.AnyArray | None = None, num_threads: t.Threads = None,
+) -> tuple[t.NDArray[Any], t.NDArray[np.int32]]:  # fmt: skip
     """Cut lines of text out of frames: of one height, and each as wide as its aspect wants.
 
     Parameters
@@ -277,8 +257,14 @@ def crop_lines(
     width : int, optional
         Of the result; by default as wide as the widest line.  Give it where boxes come from
         strangers, since a line may be 2**24 pixels wide.
-    options : keyword arguments
-        As in :func:`crop`, but for `fit` and `return_matrices`.  Beside a line is `pad_value`.
+    mean, std, scale, swap_channels : as in :func:`crop`
+        What is done with the numbers of pixels.
+    pad_value : float or sequence of C floats, optional
+        What is beside a line, as in :func:`crop`.
+    antialias, border, channels, dtype, quantization : as in :func:`crop`
+        How pixels are weighed, and the form of the result.
+    boxes_num, color, color_range, color_matrix, out, num_threads : as in :func:`crop`
+        The form of the input, the output and the threads.
 
     Returns
     -------
@@ -300,17 +286,8 @@ def crop_lines(
     >>> lines.shape, widths
     ((2, 3, 48, 320), array([320, 160], dtype=int32))
     """
-    for name in {"size", "fit", "return_matrices"} & options.keys():
-        raise TypeError(f"{name}: {options[name]!r}, expected no such argument of crop_lines")
     height = _arguments.integer("height", height, 1, 2**24)
-    given, rows = arguments.read(
-        frames,
-        boxes,
-        options.get("boxes_num"),
-        options.get("color"),
-        options.get("color_range", "video"),
-        options.get("color_matrix", "bt601"),
-    )
+    given, rows = arguments.read(frames, boxes, boxes_num, color, color_range, color_matrix)
     if rows.kind == "matrices":
         raise ValueError("boxes: matrices (K, 2, 3), expected boxes or corners, which have sides")
     shown = matrices.widths(rows, height)
@@ -318,5 +295,10 @@ def crop_lines(
         width = int(shown.max(initial=1))
     width = _arguments.integer("width", width, 1, 2**24)
     cut: Any = crop  # whose types know no frames and boxes that have been read
-    lines = cut(given, rows, (height, width), fit="line", **options)
+    lines = cut(
+        given, rows, (height, width), fit="line", mean=mean, std=std, scale=scale,
+        swap_channels=swap_channels, pad_value=pad_value, antialias=antialias, border=border,
+        channels=channels, dtype=dtype, quantization=quantization, boxes_num=boxes_num, color=color,
+        color_range=color_range, color_matrix=color_matrix, out=out, num_threads=num_threads,
+    )  # fmt: skip
     return lines, np.minimum(shown, width)

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, List, TypeVar, Union, get_args, get_origin
+
+from torch import Tensor
 
 from .._docs import PASSAGES, ROTATED, Documented, described, fill_in
 
 Module = TypeVar("Module", bound=type)
+# TorchScript reads annotations where they are written.  Some evaluate to less than what functions
+# take: BroadcastingList2[int] to None, and boxes without the nested lists that it does not know.
+_Rows = Union[Tensor, Sequence[Sequence[Union[float, int]]]]
+_TAKEN = [(None, Union[int, tuple[int, int], list[int]])]
+_TAKEN += [(Union[Tensor, List[Tensor]], Union[_Rows, Sequence[_Rows]])]
 
 _MAPS = "Tensor[N, C, H, W]"
 _PASSAGES = PASSAGES | {
@@ -75,6 +82,21 @@ def _sections(
     }
 
 
+def _annotate(function: Any) -> None:
+    """Have annotations evaluate to all that a function takes, and without names of `typing`."""
+    for name, hint in function.__annotations__.items():
+        taken = [wide for narrow, wide in _TAKEN if hint == narrow and name != "return"]
+        function.__annotations__[name] = taken[0] if taken else _modern(hint)
+
+
+def _modern(hint: Any) -> Any:
+    """Return list[int] for List[int], and with integers for all floats."""
+    origin, members = get_origin(hint), tuple(map(_modern, get_args(hint)))
+    if origin is None or not members:
+        return Union[float, int] if hint is float else hint
+    return Union[members] if origin is Union else origin[members]
+
+
 def function(see: str, **passages: str) -> Callable[[Documented], Documented]:
     """Fill in the docstring of a function.
 
@@ -83,6 +105,7 @@ def function(see: str, **passages: str) -> Callable[[Documented], Documented]:
 
     def fill(documented: Documented) -> Documented:
         name = documented.__name__
+        _annotate(documented)
         returns = "\n    Of the type of the maps, but float32 of integers."
         return fill_in(
             documented,
@@ -105,6 +128,10 @@ def module(function: str, **passages: str) -> Callable[[Module], Module]:
 
     def fill(documented: Module) -> Module:
         forward: Any = vars(documented).get("forward")
+        own = [one for one in documented.__mro__ if one.__module__ == documented.__module__]
+        for method in [method for one in own for method in vars(one).values()]:
+            if hasattr(method, "__annotations__"):
+                _annotate(method)
         if forward is not None:
             fill_in(forward, **_sections(function, forward, passages))
         parameters = _sections(function, documented, passages)["Parameters"]

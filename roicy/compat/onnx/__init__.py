@@ -9,7 +9,8 @@ evaluator.  With ``onnxruntime``, :mod:`roicy.onnxruntime` computes them in whol
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, SupportsFloat, SupportsIndex
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -30,14 +31,12 @@ from .. import bins_of, float32_scale, with_images
 from .._docs import documented
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
-
+    from ... import _types as t
     from ..._kernels.plan import Rule
     from ..._table import Operator
-    from ..._types import Ratio, Readable, Rows
     from ._session import InferenceSession as InferenceSession
+else:
+    from ... import _names as t
 
 __all__ = ["CropAndResize", "MMCVRoIAlignRotated", "MaxRoiPool", "RoiAlign"]
 
@@ -98,11 +97,11 @@ This parameter is not part of ONNX.  It says what mode "max" compares.  "product
     "samples": the sums of these products, as OpenVINO does, whose largest is at least 0.""",
 )
 def RoiAlign(
-    X: Readable, rois: Rows, batch_indices: Readable | Sequence[int], *,
+    X: t.Readable, rois: t.Rows, batch_indices: t.Indices, *,
     coordinate_transformation_mode: str = "half_pixel", mode: str = "avg",
-    output_height: SupportsIndex = 1, output_width: SupportsIndex = 1, sampling_ratio: Ratio = 0,
-    spatial_scale: SupportsFloat = 1.0, largest: Literal["products", "samples"] = "products",
-) -> NDArray[Any]:  # fmt: skip
+    output_height: t.Index = 1, output_width: t.Index = 1, sampling_ratio: t.Ratio = 0,
+    spatial_scale: t.Number = 1.0, largest: Literal["products", "samples"] = "products",
+) -> t.NDArray[Any]:  # fmt: skip
     """Mean or largest of bilinear samples in each bin of each box: RoiAlign of ONNX, opset 10, 16,
     22.
 
@@ -149,9 +148,9 @@ def _roi_align(
     spatial_scale="float32",
 )
 def MaxRoiPool(
-    X: Readable, rois: Rows, *, pooled_shape: tuple[SupportsIndex, SupportsIndex],
-    spatial_scale: SupportsFloat = 1.0,
-) -> NDArray[Any]:  # fmt: skip
+    X: t.Readable, rois: t.Rows, *, pooled_shape: t.Pair,
+    spatial_scale: t.Number = 1.0,
+) -> t.NDArray[Any]:  # fmt: skip
     """Largest pixel in each bin of each box: MaxRoiPool of ONNX, opset 1 and 22.
 
     Examples
@@ -179,9 +178,9 @@ def _max_roi_pool(pooled_shape: Any, spatial_scale: Any) -> Pooling:
     mode="method",
 )
 def CropAndResize(
-    X: NDArray[Any], rois: NDArray[Any], batch_indices: NDArray[np.integer[Any]], crop_size: Any, *,
-    mode: Literal["bilinear", "nearest"] = "bilinear", extrapolation_value: SupportsFloat = 0.0,
-) -> NDArray[Any]:  # fmt: skip
+    X: t.Readable, rois: t.Rows, batch_indices: t.Indices, crop_size: Any, *,
+    mode: Literal["bilinear", "nearest"] = "bilinear", extrapolation_value: t.Number = 0.0,
+) -> t.NDArray[Any]:  # fmt: skip
     """Crops of boxes in normalised coordinates, resized, of ONNX Runtime's domain com.microsoft.
 
     Unlike in :func:`roicy.crop_and_resize`, which is TensorFlow's, the last sample of a box lies on
@@ -225,10 +224,10 @@ def _crop_and_resize(mode: str, extrapolation_value: Any) -> Callable[..., Any]:
     clockwise="{0, 1}\nAs of :func:`roicy.roi_align_rotated`.",
 )
 def MMCVRoIAlignRotated(
-    input: NDArray[Any], rois: NDArray[Any], *, output_height: SupportsIndex,
-    output_width: SupportsIndex, spatial_scale: SupportsFloat = 1.0,
-    sampling_ratio: SupportsIndex = 0, aligned: SupportsIndex = 1, clockwise: SupportsIndex = 0,
-) -> NDArray[Any]:  # fmt: skip
+    input: t.Readable, rois: t.Rows, *, output_height: t.Index,
+    output_width: t.Index, spatial_scale: t.Number = 1.0,
+    sampling_ratio: t.Ratio = 0, aligned: t.Index = 1, clockwise: t.Index = 0,
+) -> t.NDArray[Any]:  # fmt: skip
     """Mean of bilinear samples in each bin of each rotated box, of MMDeploy's domain.
 
     Examples

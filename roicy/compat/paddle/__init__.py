@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -34,6 +34,11 @@ from ..._names import errors_name
 from .. import bins_of, float32_scale, images_of, r_fcn_pool, shape_of
 from .._docs import documented
 from .vision import ops as _ops
+
+if TYPE_CHECKING:
+    from ... import _types as t
+else:
+    from ... import _names as t
 
 __all__ = ["LoDTensor", "create_lod_tensor", "prroi_pool", "psroi_pool", "roi_align", "roi_pool"]
 
@@ -109,7 +114,10 @@ _UNKNOWN = "if nothing says which image the boxes are of and there are several"
 
 
 def _also(other: Function, is_other: Callable[..., bool]) -> Callable[[Function], Function]:
-    """Let a function take calls in another form too; is_other: whether these arguments have it."""
+    """Let a function take calls in another form too; is_other: whether these arguments have it.
+
+    Annotations of arguments that are others in the other form say so: they are Any.
+    """
 
     def decorate(function: Function) -> Function:
         @wraps(function)
@@ -145,8 +153,8 @@ def _has_channels(*args: Any, **kwargs: Any) -> bool:
 @_also(_ops.roi_pool, _is_newer)
 @documented("roi_pool", _OUT, _UNKNOWN, rois="sorted_boxes", spatial_scale="float32")
 def roi_pool(
-    input: np.ndarray, rois: np.ndarray, pooled_height: int = 1, pooled_width: int = 1,
-    spatial_scale: float = 1.0, rois_num: Any = None, name: str | None = None, *,
+    input: t.Readable, rois: t.Rows, pooled_height: Any = 1, pooled_width: Any = 1,
+    spatial_scale: Any = 1.0, rois_num: Any = None, name: str | None = None, *,
     rois_lod: Any = None,
 ) -> np.ndarray:  # fmt: skip
     """Largest pixel in each bin of each box, as ``paddle.fluid.layers.roi_pool``; see
@@ -170,8 +178,8 @@ def roi_pool(
 @_also(_ops.roi_align, _is_newer)
 @documented("roi_align", _OUT, _UNKNOWN, rois="sorted_boxes", spatial_scale="float32")
 def roi_align(
-    input: np.ndarray, rois: np.ndarray, pooled_height: int = 1, pooled_width: int = 1,
-    spatial_scale: float = 1.0, sampling_ratio: int = -1, rois_num: Any = None,
+    input: t.Readable, rois: t.Rows, pooled_height: Any = 1, pooled_width: Any = 1,
+    spatial_scale: Any = 1.0, sampling_ratio: Any = -1, rois_num: Any = None,
     name: str | None = None, *, rois_lod: Any = None,
 ) -> np.ndarray:  # fmt: skip
     """Mean of bilinear samples in each bin of each box, as ``paddle.fluid.layers.roi_align``; see
@@ -201,8 +209,8 @@ def roi_align(
     spatial_scale="float32",
 )
 def psroi_pool(
-    input: np.ndarray, rois: np.ndarray, output_channels: int, spatial_scale: float,
-    pooled_height: int, pooled_width: int, name: str | None = None, *, rois_num: Any = None,
+    input: t.Readable, rois: t.Rows, output_channels: Any, spatial_scale: Any,
+    pooled_height: Any, pooled_width: Any, name: str | None = None, *, rois_num: Any = None,
     rois_lod: Any = None,
 ) -> np.ndarray:  # fmt: skip
     """Mean of the whole pixels that a bin touches, where each bin reads channels of its own, as
@@ -253,8 +261,8 @@ def _prroi_pool_of_channels(
 @_also(_prroi_pool_of_channels, _has_channels)
 @documented("prroi_pool", _OUT, _UNKNOWN, rois="sorted_boxes", spatial_scale="float32")
 def prroi_pool(
-    input: np.ndarray, rois: np.ndarray, spatial_scale: float = 1.0, pooled_height: int = 1,
-    pooled_width: int = 1, batch_roi_nums: Any = None, name: str | None = None, *,
+    input: t.Readable, rois: t.Rows, spatial_scale: Any = 1.0, pooled_height: Any = 1,
+    pooled_width: Any = 1, batch_roi_nums: Any = None, name: str | None = None, *,
     rois_lod: Any = None,
 ) -> np.ndarray:  # fmt: skip
     """Exact mean of the bilinear surface over each bin of each box, as

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,6 +15,11 @@ from ...._kernels.plan import Arguments
 from ...._table import PS_ROI_POOL, ROUNDED
 from ... import float32_scale, r_fcn_pool
 from ..._docs import documented
+
+if TYPE_CHECKING:
+    from .... import _types as t
+else:
+    from .... import _names as t
 
 __all__ = [
     "PSRoIPool", "RoIAlign", "RoIPool", "distribute_fpn_proposals", "psroi_pool",
@@ -26,7 +31,7 @@ _OUT = "ndarray (K, C, PH, PW)"
 
 @documented("roi_pool", _OUT, boxes="sorted_boxes")
 def roi_pool(
-    x: np.ndarray, boxes: np.ndarray, boxes_num: Any, output_size: Any, spatial_scale: float = 1.0,
+    x: t.Readable, boxes: t.Rows, boxes_num: Any, output_size: Any, spatial_scale: t.Number = 1.0,
     name: str | None = None,
 ) -> np.ndarray:  # fmt: skip
     """Largest pixel in each bin of each box, as ``paddle.vision.ops.roi_pool``; see
@@ -39,8 +44,8 @@ def roi_pool(
 
 @documented("roi_align", _OUT, boxes="sorted_boxes")
 def roi_align(
-    x: np.ndarray, boxes: np.ndarray, boxes_num: Any, output_size: Any, spatial_scale: float = 1.0,
-    sampling_ratio: int = -1, aligned: bool = True, name: str | None = None,
+    x: t.Readable, boxes: t.Rows, boxes_num: Any, output_size: Any, spatial_scale: t.Number = 1.0,
+    sampling_ratio: t.Ratio = -1, aligned: bool = True, name: str | None = None,
 ) -> np.ndarray:  # fmt: skip
     """Mean of bilinear samples in each bin of each box, as ``paddle.vision.ops.roi_align``; see
     :func:`roicy.roi_align`.
@@ -53,7 +58,7 @@ def roi_align(
 
 @documented("ps_roi_pool", _OUT.replace("C", "C / (PH * PW)"), boxes="sorted_boxes")
 def psroi_pool(
-    x: np.ndarray, boxes: np.ndarray, boxes_num: Any, output_size: Any, spatial_scale: float = 1.0,
+    x: t.Readable, boxes: t.Rows, boxes_num: Any, output_size: Any, spatial_scale: t.Number = 1.0,
     name: str | None = None,
 ) -> np.ndarray:  # fmt: skip
     """Mean of the whole pixels that a bin touches, where each bin reads channels of its own, as
@@ -91,8 +96,8 @@ def psroi_pool(
     boxes="sorted_boxes",
 )
 def psroi_pool_backward(
-    grad_output: np.ndarray, boxes: np.ndarray, boxes_num: Any, x_shape: tuple[int, int, int, int],
-    spatial_scale: float = 1.0,
+    grad_output: t.Readable, boxes: t.Rows, boxes_num: Any, x_shape: t.Shape,
+    spatial_scale: t.Number = 1.0,
 ) -> np.ndarray:  # fmt: skip
     """Gradient of :func:`psroi_pool` with respect to its input, which Paddle's autograd computes.
 
@@ -126,8 +131,8 @@ rois_num_per_level : list of ndarrays (N,), int32, or None
     pixel_offset="bool\nWhether the pixel of the second corner belongs to a box.",
 )
 def distribute_fpn_proposals(
-    fpn_rois: np.ndarray, min_level: int, max_level: int, refer_level: int, refer_scale: int,
-    pixel_offset: bool = False, rois_num: Any = None, name: str | None = None,
+    fpn_rois: t.Rows, min_level: t.Index, max_level: t.Index, refer_level: t.Index,
+    refer_scale: t.Index, pixel_offset: bool = False, rois_num: Any = None, name: str | None = None,
 ) -> tuple[list[np.ndarray], np.ndarray, list[np.ndarray] | None]:  # fmt: skip
     """Boxes by the levels of a feature pyramid that they are pooled from, as
     ``paddle.vision.ops.distribute_fpn_proposals``.
@@ -186,9 +191,9 @@ class RoIPool:
 
     _function = staticmethod(roi_pool)
     output_size: Any
-    spatial_scale: float = 1.0
+    spatial_scale: t.Number = 1.0
 
-    def __call__(self, x: np.ndarray, boxes: np.ndarray, boxes_num: Any) -> np.ndarray:
+    def __call__(self, x: t.Readable, boxes: t.Rows, boxes_num: Any) -> np.ndarray:
         """Pool."""
         return self._function(x, boxes, boxes_num, self.output_size, self.spatial_scale)
 
@@ -205,7 +210,7 @@ class RoIAlign(RoIPool):
     """:func:`roi_align` with its parameters given once, as ``paddle.vision.ops.RoIAlign``."""
 
     def __call__(
-        self, x: np.ndarray, boxes: np.ndarray, boxes_num: Any, aligned: bool = True
+        self, x: t.Readable, boxes: t.Rows, boxes_num: Any, aligned: bool = True
     ) -> np.ndarray:
         """Pool."""
         return roi_align(x, boxes, boxes_num, self.output_size, self.spatial_scale, aligned=aligned)
