@@ -3,10 +3,12 @@
 import argparse
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ from roicy import __main__
 from roicy.bench import beside, command, compare, progress, threads
 from roicy.bench.workloads import ALL
 
+README = Path(__file__).parent.parent / "README.md"
 RUN = {"workload": "align_tiny", "direction": "backward_boxes", "layout": "NCHW"}
 RUN |= {"dtype": "float32", "threads": 16, "least": [1000.0], "median": [1000.0], "digest": "a"}
 FILE = {"schema": "roicy-bench/1", "machine": {}, "build": {}, "runtime": {}}
@@ -191,3 +194,31 @@ def test_a_reader_that_goes_away(command, unbuffered):
     assert program.stderr.read() == b""
     program.stderr.close()
     assert program.wait() == -signal.SIGPIPE
+
+
+def test_ratios_are_no_milliseconds(monkeypatch, tmp_path):
+    """Numbers of a picture and of the README say what they are: 4.1x, or 5.7 ms."""
+    figure = pytest.importorskip("matplotlib.figure")
+    shown = []
+    save = figure.Figure.savefig
+    monkeypatch.setattr(
+        figure.Figure, "savefig", lambda self, *a, **k: (shown.append(self), save(self, *a, **k))
+    )
+    seconds = {"roicy": 0.0057, "slow": 0.0234, "slower": 0.9}
+    row = {"workload": "align_tiny", "direction": "forward", "threads": 1, "seconds": seconds}
+    beside.plot([row], str(tmp_path / "times.png"), "here")
+    (axes,) = shown[0].axes
+    assert [text.get_text() for text in axes.texts] == ["4.1x", "158x"]
+    ticks = [tick.get_text() for tick in axes.get_xticklabels() if tick.get_text()]
+    assert ticks
+    assert all(tick.endswith("x") for tick in ticks)
+
+
+@pytest.mark.skipif(not README.is_file(), reason="the README is not here")
+def test_times_of_the_readme():
+    rows = re.findall(r"^\| .*\(`\w+`\) \|(.*)\|$", README.read_text(), re.MULTILINE)
+    assert rows
+    for cells in rows:
+        own, *others = (cell.strip() for cell in cells.split("|"))
+        assert re.fullmatch(r"[\d.]+ ms", own)
+        assert all(re.fullmatch(r"[\d.]+x|-", other) for other in others)

@@ -119,7 +119,7 @@ def plot(results: list[dict[str, Any]], path: str, title: str) -> None:
         ratios = np.array([time / seconds["roicy"] for time, seconds in times])
         where = rows - 0.4 + (at + 0.5) * height
         bars = axes.barh(where, ratios - 1, 0.9 * height, left=1, label=name)
-        labels = [f"{ratio:.2g}" if ratio < 99.5 else f"{ratio:.0f}" for ratio in ratios]
+        labels = [f"{ratio:.2g}x" if ratio < 99.5 else f"{ratio:.0f}x" for ratio in ratios]
         axes.bar_label(bars, labels, padding=3)
     axes.axvline(1, color="black", linewidth=1)
     calls = [timing.titled(result["direction"], threads=result["threads"]) for result in results]
@@ -131,7 +131,7 @@ def plot(results: list[dict[str, Any]], path: str, title: str) -> None:
     ])  # fmt: skip
     axes.invert_yaxis()
     axes.set_xscale("log")
-    axes.xaxis.set_major_formatter("{x:g}")
+    axes.xaxis.set_major_formatter("{x:g}x")
     axes.margins(x=0.08)
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.set_xlabel("times as long as roicy takes\n(longer bars are slower libraries)")
