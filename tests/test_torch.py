@@ -100,7 +100,7 @@ def test_lists_of_boxes_of_pyramids_keep_their_images(dtype):
     pooler = rt.MultiScaleRoIAlign(["0"], 1, 2)
     out = pooler({"0": maps}, boxes, [(4, 4)] * count)
     np.testing.assert_array_equal(out.ravel(), torch.arange(count))
-    with pytest.warns(match="deprecated"):
+    with pytest.warns(match="torch.jit.script"):
         scripted = torch.jit.script(rt.MultiScaleRoIAlign(["0"], 1, 2))
     np.testing.assert_array_equal(scripted({"0": maps}, boxes, [(4, 4)] * count), out)
 
@@ -299,7 +299,7 @@ def test_boxes_of_one_image(name, kind, rng):
         torch._dynamo.reset()  # the limit of compilations is of all operators together
         call = torch.compile(call, backend="eager", fullgraph=True)
     if kind == "script":
-        with pytest.warns(match="deprecated"):
+        with pytest.warns(match="torch.jit.script"):
             scripted = torch.jit.script(getattr(rt, name))
         assert torch.equal(scripted([x] if pyramid else x, boxes, [2, 2], scale), expected)
         return
@@ -321,7 +321,7 @@ def test_whole_floats_of_modules():
     for module in (rt.RoIAlign, rt.PSRoIAlign):
         whole = module(2, 1.0, 2.0)
         assert torch.equal(whole(x, boxes), module(2, 1.0, 2)(x, boxes))
-        with pytest.warns(match="deprecated"):
+        with pytest.warns(match="torch.jit.script"):
             assert torch.equal(torch.jit.script(whole)(x, boxes), whole(x, boxes))
         with pytest.raises(ValueError, match="sampling_ratio: 2.5, expected a whole number"):
             module(2, 1.0, 2.5)

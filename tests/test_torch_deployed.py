@@ -19,7 +19,10 @@ from roicy.onnxruntime import _patterns  # noqa: E402
 SCRIPT = Path(__file__).parent.parent / "examples" / "export_detectors.py"
 pytestmark = [
     pytest.mark.skipif(not SCRIPT.exists(), reason="the examples are not here"),
-    pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning"),
+    # of the exporters and what they call; which of them warn differs between versions of PyTorch
+    pytest.mark.filterwarnings(
+        "ignore::DeprecationWarning", "ignore::FutureWarning", "ignore::UserWarning"
+    ),
 ]
 SIZE = (96, 128)
 

@@ -129,7 +129,7 @@ def test_the_module_is_one_of_torchvision(vision):
     assert isinstance(pooler, vision.ops.MultiScaleRoIAlign)
     maps = {"0": torch.rand(1, 3, 20, 20)}
     boxes, shapes = [torch.tensor([[3, 4, 50, 60.0]])], [(80, 80)]
-    with pytest.warns(match="deprecated"):
+    with pytest.warns(match="torch.jit.script"):
         scripted = torch.jit.script(pooler)
     assert torch.equal(scripted(maps, boxes, shapes), pooler(maps, boxes, shapes))
     for copied in (copy.deepcopy(pooler), pickle.loads(pickle.dumps(pooler))):
