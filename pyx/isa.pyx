@@ -6,7 +6,9 @@ from libc.stdint cimport int32_t
 from roicy._kernels.machine cimport startable
 from simd.structs cimport small_size
 from simd.table cimport Simd
-from tuning cimport ROUND_NUMBERS
+
+cdef enum:
+    ROUND_NUMBERS = 1 << 16        # numbers that a thread rounds or checks at a time   # R029
 
 
 cdef extern from *:

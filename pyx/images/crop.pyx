@@ -20,8 +20,15 @@ from images.structs cimport (BYTE, CROP_CHANNELS, CROP_COLUMNS, CROP_ROWS, CROP_
 from roicy._kernels.isa cimport tables
 from simd.table cimport Simd
 from threads cimport run_tasks
-from tuning cimport (CROP_COLUMNS_AT_ONCE, CROP_CONVERTED, CROP_OVERLAP, CROP_SERIAL_NUMBERS,
-                     CROP_STRIP, TASKS_PER_THREAD, WARP_COST)
+from tuning cimport TASKS_PER_THREAD
+
+cdef enum:
+    CROP_STRIP = 384               # numbers of summed rows, 16 output rows each: 24 KB # no record
+    CROP_COLUMNS_AT_ONCE = 768     # output columns whose spans are made: bounds memory # no record
+    CROP_CONVERTED = 65536         # bytes of converted rows that a strip is summed of  # no record
+    CROP_OVERLAP = 75              # percent of a frame in boxes, to convert it at first # R403
+    CROP_SERIAL_NUMBERS = 262144   # numbers of a result for one thread alone, 0.1 ms   # no record
+    WARP_COST = 3                  # cost of a number of a turned crop; upright: 1      # no record
 
 cdef enum:
     GROUPS = CROP_COLUMNS_AT_ONCE // CROP_COLUMNS

@@ -16,7 +16,10 @@ from roicy._kernels.isa cimport tables
 from simd.structs cimport stream_fence
 from simd.table cimport Simd
 from threads cimport run_tasks
-from tuning cimport PASTE_TASK_BYTES, STREAM_BYTES, TASKS_PER_THREAD
+from tuning cimport STREAM_BYTES, TASKS_PER_THREAD
+
+cdef enum:
+    PASTE_TASK_BYTES = 1 << 20     # of images, at least, that a task of a mask writes  # no record
 
 
 cdef struct Paste:

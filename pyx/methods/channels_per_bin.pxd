@@ -24,8 +24,13 @@ from plan.tasks cimport ceiling, set_rectangles
 from plan.ways cimport has_few_taps, set_ways, way_of_window
 from simd.structs cimport (BINS_TOGETHER, DIRECT, LANE_BYTES, Target, Taps, View, Window,
                            prefetch_write, real)
-from tuning cimport (BINS_BYTES, BIN_RANGE_BYTES, COPY_COST, MIN_COPY_BINS, NARROW_COST,
-                     TASKS_PER_THREAD, WRITE_AHEAD)
+from tuning cimport BINS_BYTES, NARROW_COST, TASKS_PER_THREAD
+
+cdef enum:
+    MIN_COPY_BINS = 4              # position-sensitive bins worth copying together     # R172
+    COPY_COST = 3                  # cost of a pixel of them all, in pixels of one bin  # R173
+    BIN_RANGE_BYTES = 1 << 20      # bins of the boxes of a position-sensitive task     # R164
+    WRITE_AHEAD = 4                # boxes ahead whose shared lines are prefetched      # R167
 
 
 cdef inline const char *unfit(const Call *call) noexcept nogil:

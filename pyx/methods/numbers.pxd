@@ -18,7 +18,10 @@ from plan.structs cimport FORWARD, GRAD_INPUT, SPARSE_TAPS, Call, Task
 from plan.tasks cimport set_rectangles
 from plan.ways cimport set_ways
 from simd.structs cimport Pixels, Strides, Taps, real
-from tuning cimport MAX_BINS, SQUARE_BINS, TILE_COST
+from tuning cimport MAX_BINS, SQUARE_BINS
+
+cdef enum:
+    TILE_COST = 4                  # of a lane vector in a tile, in numbers added in place # R354
 
 
 cdef inline const char *unfit(const Call *call) noexcept nogil:

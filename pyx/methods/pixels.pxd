@@ -23,8 +23,14 @@ from plan.structs cimport (COPY_ONCE, COPY_PER_BOX, FORWARD, GRAD_BOXES, GRAD_IN
 from plan.tasks cimport set_rectangles
 from plan.ways cimport set_ways
 from simd.structs cimport LANE_BYTES, Strides, Taps, Tile, Vectors, real
-from tuning cimport (COPY_PIXELS_BYTES, FAR_WINDOW_BYTES, MAX_COVER, MIN_COPY_BLOCKS,
-                     MIN_COPY_COVER, WIDE_STRIP_BYTES)
+from tuning cimport WIDE_STRIP_BYTES
+
+cdef enum:
+    COPY_PIXELS_BYTES = 2 << 20    # pixels copied once: they stay in a level 2 cache   # R123
+    MIN_COPY_BLOCKS = 8            # channel blocks of a pixel: shorter runs are slow   # R125
+    MIN_COPY_COVER = 4             # times that boxes cover a map that is copied once   # R124
+    FAR_WINDOW_BYTES = 8 << 20     # of a window: larger ones are read from memory      # R128
+    MAX_COVER = 4                  # times boxes cover a map, for prefetches to pay     # R141
 
 
 cdef inline const char *unfit(const Call *call) noexcept nogil:

@@ -20,7 +20,17 @@ from plan.tasks cimport set_rectangles
 from plan.ways cimport set_ways
 from simd.structs cimport LANE_BYTES, Taps, Vectors, real
 from simd.table cimport Simd
-from tuning cimport PIXELS_AT_ONCE, STRIP_BYTES, WINDOW_COST
+from tuning cimport STRIP_BYTES
+
+cdef enum:
+    PIXELS_AT_ONCE = 6             # pixels of an axis a call: prefetches lie between   # R237
+
+# Costs that are not whole numbers, which an enum cannot hold.
+cdef extern from *:
+    """
+    #define WINDOW_COST 1.5
+    """
+    const double WINDOW_COST       # of a pixel read in short runs, in pixels of whole rows # R017
 
 
 cdef inline const char *unfit(const Call *call) noexcept nogil:

@@ -24,7 +24,11 @@ from passes.tile cimport before_cells, cell_columns, load, next_cell, open_tile
 from plan.spans cimport clip
 from plan.structs cimport SPARSE_TAPS, TAPS, Call, Task
 from simd.structs cimport FOLDED_BYTES, Pixels, SlopeTaps, Tile, View, Window, prefetch_l1, real
-from tuning cimport BINS_AHEAD, SLOPE_BLOCKS, SLOPE_GROUPS
+from tuning cimport SLOPE_BLOCKS
+
+cdef enum:
+    BINS_AHEAD = 4                 # bins prefetched: a whole box is too much           # R271
+    SLOPE_GROUPS = 8               # groups of them computed together, read in place    # R276
 
 cdef enum:
     MAX_EDGES = 5                  # y1, y2, x1, x2; of turned boxes cx, cy, w, h and angle

@@ -24,7 +24,10 @@ from passes.steps cimport (Lanes, Part, Step, begin_steps, begins_block, begins_
 from plan.spans cimport bins_between
 from plan.structs cimport COPY_ONCE, Call, Task
 from simd.structs cimport LANE_BYTES, Taps, Target, Tile, Window, real, stream_fence
-from tuning cimport MIN_BLOCKS_TOGETHER, SQUARE_BINS
+from tuning cimport SQUARE_BINS
+
+cdef enum:
+    MIN_BLOCKS_TOGETHER = 4        # blocks: with fewer, choosing loops costs more      # R212
 
 
 cdef struct PixelAxis:             # pixels of one axis of a box, and the bins that read each

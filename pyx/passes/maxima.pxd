@@ -6,7 +6,9 @@ from plan.method cimport Method, Shares, Work
 from plan.structs cimport (COPY_ONCE, MAX_PIXEL, MAX_PIXEL_GRAD, MAX_SAMPLE, MAX_SAMPLE_GRAD, Call)
 from plan.tasks cimport ceiling
 from simd.structs cimport LANE_BYTES
-from tuning cimport PLANES_BYTES
+
+cdef enum:
+    PLANES_BYTES = 256 << 10       # planes of a task: half of a small level 2 cache    # R178
 
 
 cdef inline void shares_of_maxima(

@@ -2,7 +2,9 @@
 from libc.stdint cimport int32_t
 
 from simd.structs cimport LANE_BYTES, Strides, prefetch_l1, prefetch_l2, prefetch_run, real
-from tuning cimport NEAR_BYTES
+
+cdef enum:
+    NEAR_BYTES = 4 << 10           # bins prefetched into the level 1 cache, not level 2 # R425
 
 
 cdef struct Prefetch:              # runs of bytes, fetched a few cache lines at a time

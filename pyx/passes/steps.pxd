@@ -14,7 +14,10 @@ from plan.ways cimport Side, has_few_taps, way_of_window, x_first
 from simd.structs cimport (LANE_BYTES, STREAMING, Stream, Strides, Target, Tile, View, Window, real,
                            stream_fence)
 from simd.table cimport stream_rest
-from tuning cimport BINS_BYTES, MAX_BIN_ROWS, MAX_BINS, WIDE_STRIP_BYTES
+from tuning cimport BINS_BYTES, MAX_BINS, WIDE_STRIP_BYTES
+
+cdef enum:
+    MAX_BIN_ROWS = 64              # bin rows of those                                  # no record
 
 
 cdef struct Scratch:               # of one thread

@@ -2,8 +2,13 @@
 from plan.facts cimport channels_lie_together
 from plan.structs cimport COPY_ONCE, GRAD_BOXES, MAX_PIXEL_GRAD, Call, Layout, Task, Tasks
 from simd.structs cimport DIRECT, LANE_BYTES, PAGE_BYTES, STAGED, STREAMING
-from tuning cimport (BINS_BYTES, DIRECT_BYTES, MAX_COLUMNS, MAX_STRIP_BYTES, SLOPE_BLOCKS,
-                     SLOPE_TILES_BYTES, STREAM_BYTES, TILE_BYTES, WIDE_STRIP_BYTES)
+from tuning cimport (BINS_BYTES, MAX_COLUMNS, SLOPE_BLOCKS, STREAM_BYTES, TILE_BYTES,
+                     WIDE_STRIP_BYTES)
+
+cdef enum:
+    MAX_STRIP_BYTES = 256 << 10    # the same for a gradient of the input: whole rows   # R227
+    SLOPE_TILES_BYTES = 8 << 20    # tiles of all blocks whose slopes are summed        # R275
+    DIRECT_BYTES = 256 << 10       # results up to this are written without staging     # R088
 
 
 cdef inline Py_ssize_t slope_blocks(const Call *call) noexcept nogil:

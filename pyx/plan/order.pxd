@@ -7,7 +7,11 @@ from plan.facts cimport channels_lie_together
 from plan.layout cimport max_rows
 from plan.rules cimport LevelRule, level_of
 from plan.structs cimport MAX_PIXEL_GRAD, Boxes, Call, writes_maps
-from tuning cimport MIN_BAND_ROWS, PLACE_BANDS, PLACE_BUCKETS
+
+cdef enum:
+    PLACE_BUCKETS = 1024           # buckets of the sort by place: rows, or bands       # R011
+    PLACE_BANDS = 32               # buckets from left to right, if nothing is packed   # R014
+    MIN_BAND_ROWS = 32             # rows of a band: the next band is still in cache    # R014
 
 cdef enum:
     DIGIT_BITS = 6                 # of a bucket's number, by which boxes are sorted at once

@@ -5,7 +5,10 @@ from plan.method cimport Method
 from plan.structs cimport COPY_ONCE, COPY_PER_BOX, GRAD_BOXES, PACK_WINDOW, Call, Task, Tasks
 from simd.structs cimport LANE_BYTES
 from threads cimport run_tasks
-from tuning cimport COPY_BYTES, SLOPE_BLOCKS
+from tuning cimport SLOPE_BLOCKS
+
+cdef enum:
+    COPY_BYTES = 1 << 20           # pixels of one box, copied for COPY_PER_BOX         # R281
 
 
 cdef struct Step:                  # what `run` carries out

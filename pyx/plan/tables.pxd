@@ -26,9 +26,13 @@ from plan.spans cimport hull
 from plan.structs cimport (
     GRAD_BOXES, PIXEL_SPANS, SAMPLES, SEPARABLE, SPARSE_TAPS, Call, Tables)
 from roicy._kernels.machine cimport startable
-from tuning cimport (
-    BOXES_AT_ONCE, MAX_COLUMNS, MAX_TAPS_BOUND, MIN_PARALLEL_BINS, SLOPE_BLOCKS, TABLE_BYTES,
-    THIN_GAIN)
+from tuning cimport MAX_COLUMNS, SLOPE_BLOCKS, THIN_GAIN
+
+cdef enum:
+    TABLE_BYTES = 8 << 20          # bytes of tables made at once: bounds memory        # no record
+    MAX_TAPS_BOUND = 1 << 16       # taps of a rotated box: more are counted first      # no record
+    MIN_PARALLEL_BINS = 4096       # bins of tables worth a second thread               # R028
+    BOXES_AT_ONCE = 16             # boxes whose tables a thread makes at a time        # no record
 
 
 cdef inline void axis_of_box(

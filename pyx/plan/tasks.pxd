@@ -30,9 +30,26 @@ from plan.method cimport Cover, Method, Shares, Work
 from plan.structs cimport (
     GRAD_BOXES, GRAD_INPUT, PACK_ROWS, PACK_WINDOW, Call, Task, Tasks, writes_maps)
 from plan.tables cimport window_area
-from tuning cimport (
-    BIN_COST, DIVIDE_SHARE, EVEN_SHARE, MOVE_COST, NARROW_COST, PIXEL_COST, SERIAL_COST,
-    SLOPE_BLOCKS, TASKS_PER_THREAD, WHOLE_ROWS)
+from tuning cimport NARROW_COST, SLOPE_BLOCKS, TASKS_PER_THREAD
+
+cdef enum:
+    WHOLE_ROWS = 16                # rows are whole if boxes leave out 1/16 of them     # R054
+    SERIAL_COST = 100000           # lane vectors of work for one thread alone, 0.1 ms  # R026
+
+# Costs that are not whole numbers, which an enum cannot hold.
+cdef extern from *:
+    """
+    #define PIXEL_COST 1.5
+    #define BIN_COST 4.0
+    #define MOVE_COST 0.25
+    #define EVEN_SHARE 1.001
+    #define DIVIDE_SHARE 1.5
+    """
+    const double PIXEL_COST        # of a pixel of a box, in lane vectors: rough        # no record
+    const double BIN_COST          # of a bin of a box, in lane vectors: rough          # no record
+    const double MOVE_COST         # of moving a pixel of a tile, in pixels packed      # R025
+    const double EVEN_SHARE        # of the work of a task, if shares of bins are even  # no record
+    const double DIVIDE_SHARE      # shares of a thread beyond which a box is divided   # R145
 
 
 # --- the list

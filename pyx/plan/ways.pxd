@@ -8,7 +8,10 @@ from libc.stdint cimport int32_t, uint8_t
 from plan.facts cimport TILE_PIXELS
 from plan.structs cimport CELLS, FORWARD, NOTHING, TAPS, WHOLE, Call
 from simd.structs cimport LANE_BYTES
-from tuning cimport MAX_COLUMNS, STRIP_BYTES, X_FIRST_GAIN
+from tuning cimport MAX_COLUMNS, STRIP_BYTES
+
+cdef enum:
+    X_FIRST_GAIN = 100             # lane vectors saved, for x first to pay             # R082
 
 
 cdef struct Side:                  # some bins of a box along one axis
