@@ -55,7 +55,7 @@ def _reason(error: ImportError) -> str:
     )
 
 
-_mask = None
+_mask = None  # of this thread, where another package's runtime has bound it
 if hasattr(os, "sched_setaffinity") and len(os.sched_getaffinity(0)) != os.cpu_count():
     from .. import _runtimes
 
