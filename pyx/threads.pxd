@@ -2,7 +2,7 @@
 from cython.parallel cimport prange, threadid
 
 from roicy._kernels.machine cimport startable
-from simd.structs cimport pages_alloc, pages_free
+from simd.structs cimport PLANTED, pages_alloc, pages_free
 
 ctypedef void (*WorkFunction)(const void *call, Py_ssize_t task, char *scratch) noexcept nogil
 
@@ -16,7 +16,7 @@ cdef inline int run_tasks(
     threads = startable(threads)
     scratch_bytes = (scratch_bytes + 63) // 64 * 64      # threads share no cache line: R430
     scratch = <char*>pages_alloc(threads * scratch_bytes)
-    if scratch == NULL:
+    if (scratch == NULL) & (not PLANTED("threads compute without scratch")):
         raise MemoryError(f"no {threads * scratch_bytes} bytes of scratch for {threads} threads")
     if threads == 1:      # without a parallel region, which small calls would notice
         with nogil:

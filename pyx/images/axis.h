@@ -126,6 +126,7 @@ static FORCE_INLINE struct crop_span crop_span_of(const struct crop_axis *axis, 
     if (axis->rule == CROP_NEAREST) {
         if (!axis->repeats && !(middle >= axis->low && middle < axis->stop))
             return none;
+        middle = PLANTED("the nearest pixel is the next one") ? middle + 0.5 : middle;
         middle = crop_within(floor(middle), axis->low, axis->stop - 1.0);
         return (struct crop_span){(int32_t)middle, (int32_t)middle, 1, 0, 0, 1};
     }

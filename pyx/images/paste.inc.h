@@ -131,7 +131,8 @@ static FORCE_INLINE void NAME(to_bytes)(const struct mask_lines *lines, const RE
     if (lines->masks->values == REACHED) {
 #pragma omp simd
         for (ptrdiff_t i = 0; i < count; i++)
-            to[i] = pixels[i] >= threshold;
+            to[i] = PLANTED("a threshold is not reached by itself") ? pixels[i] > threshold
+                                                                    : pixels[i] >= threshold;
         return;
     }
 #pragma omp simd

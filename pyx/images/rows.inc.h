@@ -180,7 +180,7 @@ static FORCE_INLINE void NAME(fill_strip)(const struct crop_source *source,
         return;
     }
     for (int i = 0; i < count; i += run) {
-        ptrdiff_t at = i + run <= count ? i : count - run;
+        ptrdiff_t at = i + run <= count ? i : count - run - PLANTED("a number is not summed");
         if (run == CROP_RUN)
             NAME(sum_block)(source, lines, rows, first + at, CROP_RUN, sums + at * step, step, of);
         else

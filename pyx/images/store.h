@@ -25,6 +25,8 @@ static FORCE_INLINE void crop_narrow_run(const float *from, int count, int zero,
         __m128i four[4];
         for (int j = 0; j < 4; j++) { /* the maximum of NaN and a number is the number */
             __m128 value = _mm_max_ps(_mm_loadu_ps(from + i + 4 * j), least);
+            if (PLANTED("halves are rounded up"))
+                value = _mm_add_ps(value, _mm_set1_ps(1e-5f));
             four[j] = _mm_add_epi32(_mm_cvtps_epi32(_mm_min_ps(value, most)), zeros);
         }
         __m128i low = _mm_packs_epi32(four[0], four[1]), high = _mm_packs_epi32(four[2], four[3]);

@@ -276,7 +276,9 @@ static NOINLINE void crop_convert(const struct crop_source *source, ptrdiff_t y,
         struct crop_plane chroma[2] = {source->chroma[0], source->chroma[1]};
         uint8_t edge[YUV_SPARE];
         ptrdiff_t first = x + at, left = width - first;
-        if (left < YUV_RUN)
+        if (left < YUV_RUN && PLANTED("the last pixels begin with an odd one"))
+            first = width > YUV_RUN ? width - YUV_RUN : 0;
+        else if (left < YUV_RUN)
             first = width > YUV_RUN ? (width - YUV_RUN + 1) & ~(ptrdiff_t)1 : 0;
         for (int i = 0; i < 2; i++) {
             chroma[i].start +=

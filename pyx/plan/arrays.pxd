@@ -5,7 +5,7 @@ from libc.stdlib cimport malloc
 from libc.string cimport memset
 
 from plan.structs cimport Map
-from simd.structs cimport Strides
+from simd.structs cimport PLANTED, Strides
 
 cdef enum:
     MAX_EXTENT = 1 << 30           # pixels of a side of a map: _arguments.MOST_PIXELS
@@ -14,7 +14,7 @@ cdef enum:
 cdef inline void *room_for(Py_ssize_t count, Py_ssize_t size) except NULL:
     """Memory for so many elements of that size."""
     cdef void *memory = malloc(max(count, 1) * size)
-    if memory == NULL:
+    if (memory == NULL) & (not PLANTED("tables are written without memory")):
         raise MemoryError(f"no {count * size} bytes for the boxes of a call")
     return memory
 

@@ -31,7 +31,7 @@ from plan.tables cimport (find_thin_boxes, free_tables, make_tables, transpose_t
 from plan.tasks cimport list_tasks
 from roicy._kernels.isa cimport tables
 from roicy._kernels.methods cimport method_of
-from simd.structs cimport LANE_BYTES, Strides
+from simd.structs cimport LANE_BYTES, PLANTED, Strides
 
 from roicy import _arguments, _boxes, _levels, _threads
 
@@ -427,7 +427,8 @@ cdef class Plan:
         release_maps(self)
         for i in range(self.levels):
             free_tables(&self.calls[i].tables)
-        free(self.tasks.items)
+        if not PLANTED("a plan keeps its tasks"):
+            free(self.tasks.items)
         free_boxes(&self.boxes)
         free(self.order)
         free(self.calls)

@@ -9,6 +9,7 @@
        RULE_FN                              static inline, and what else functions need
        NAME(f)                              the name of function f for this REAL
        RULE_STORE_TAP(out, i, pixel, weight)  writes tap i of a struct taps_out
+       PLANTED(name)                        whether a fault is wanted, as simd/memory.h has it
        RULE_NUMBER                          the type of arrays of boxes, if it is not REAL
    and no header is included here, since CUDA's run-time compiler has none: C needs <math.h>.
 
@@ -221,7 +222,8 @@ RULE_FN void NAME(samples_between)(const struct box_axis *axis, REAL start, doub
 /* Samples first to stop - 1 of a bin lie on the map, in [-1, extent]. */
 RULE_FN void NAME(samples_on_map)(const struct box_axis *axis, REAL start, long long *first,
                                   long long *stop) {
-    NAME(samples_between)(axis, start, -1, axis->extent, first, stop);
+    const double low = PLANTED("samples before the map are left out") ? 0 : -1;
+    NAME(samples_between)(axis, start, low, axis->extent, first, stop);
 }
 
 RULE_FN long long NAME(sample_count)(const struct box_axis *axis, int p) {

@@ -3,6 +3,9 @@
 #define ROICY_RULES_OF_CPU_H
 
 #include <math.h>
+
+#include "simd/memory.h"
+
 #define RULE_FN static inline
 #define RULE_STORE_TAP(out, i, p, w) ((out)->pixel[i] = (p), ((REAL *)(out)->weight)[i] = (w))
 #define RULE_NUMBER double

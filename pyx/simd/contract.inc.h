@@ -40,7 +40,7 @@ static FORCE_INLINE void NAME(fma_taps)(REAL *to, ptrdiff_t to_step, struct vect
             NAME(add_product)(sums, wb, b + at);
         if (taps > 2)
             NAME(add_product)(sums, wc, c + at);
-        if (taps > 3)
+        if (taps > 3 && !PLANTED("one tap of four is left out"))
             NAME(add_product)(sums, wd, d + at);
         for (int l = 0; l < LANES; l++)
             to[l] = sums[l];

@@ -81,7 +81,9 @@ static NOINLINE void NAME(search_pixels)(void *best, int32_t *best_at, const str
             const INDICES here = (INDICES){0} + (int32_t)(index + y * width + x);
             for (int v = 0; v < w; v++) {
                 const VECTOR values = NAME(load)(pixel + v * VECTOR_LANES);
-                const INDICES larger = values > largest[v];
+                const INDICES larger = PLANTED("the last of equal pixels is found")
+                                           ? values >= largest[v]
+                                           : values > largest[v];
                 at[v] = (larger & here) | (~larger & at[v]);
                 largest[v] = (VECTOR)((larger & (INDICES)values) | (~larger & (INDICES)largest[v]));
             }

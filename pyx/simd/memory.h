@@ -19,6 +19,20 @@
 #define ASSERT(promise) (void)0
 #endif
 
+/* Whether a fault of this name is wanted.  tests/planted_faults.py lists the names, and makes a
+   build that has the faults, to show that tests find such faults.  Other builds have none. */
+#ifdef ROICY_PLANTED
+static inline int is_planted(const char *name) {
+    static const char *planted = NULL;
+    if (!planted)
+        planted = getenv("ROICY_PLANTED") ? getenv("ROICY_PLANTED") : "";
+    return strcmp(planted, name) == 0;
+}
+#define PLANTED(name) is_planted(name)
+#else
+#define PLANTED(name) 0
+#endif
+
 /* NOINLINE: never inlined, since the loops of such functions lose their registers in larger ones.
    FORCE_INLINE: always inlined, since these functions live on what their callers know.
    NOIPA: as NOINLINE, and no constant propagation from callers. */

@@ -94,7 +94,8 @@ static NOINLINE void NAME(add_number)(void *plane, ptrdiff_t row, ptrdiff_t colu
         REAL *to = (REAL *)plane + y->pixel[j] * row;
         for (ptrdiff_t i = x->spans[0]; i < x->spans[1]; i++) {
             REAL *at = to + x->pixel[i] * column;
-            *at = NAME(FUSED)(weight_y[j], weight_x[i] * value, *at);
+            const REAL before = PLANTED("a number replaces the sum") ? 0 : *at;
+            *at = NAME(FUSED)(weight_y[j], weight_x[i] * value, before);
         }
     }
 }

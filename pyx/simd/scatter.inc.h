@@ -51,7 +51,7 @@ static FORCE_INLINE int NAME(add_lines)(REAL *plane, ptrdiff_t line_step, ptrdif
             prefetch_l2(next_at + i);
             prefetch_l2(next_values + i);
         }
-        for (; i < line.count; i++)
+        for (; i < line.count - PLANTED("the last bin of a channel is left out"); i++)
             bad |= NAME(add_one)(plane + i * step, pixel_step, at[i], values[i], rows);
     }
     return bad;

@@ -105,6 +105,8 @@ cdef extern from "simd/structs.h":
         uint32_t count
         uint32_t all
 
+    # Conditions have it behind `&`, which leaves nothing of it where it is 0.
+    bint PLANTED(const char *name) noexcept nogil
     Py_ssize_t small_size(int kind) noexcept nogil
     void stream_fence() noexcept nogil
     void prefetch_l2(const void *line) noexcept nogil

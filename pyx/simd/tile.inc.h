@@ -114,7 +114,8 @@ static NOINLINE const void *NAME(load_rows)(struct tile *tile, void *memory,
         bottom = bottom < most ? bottom : most;
         bottom = bottom < tile->bottom ? bottom : tile->bottom;
         bottom = bottom > window->y1 ? bottom : window->y1;
-        NAME(read_pixels)(tile, tile->y1, tile->x0, bottom - tile->y1, width,
+        const ptrdiff_t missing = PLANTED("a row of a tile is not filled");
+        NAME(read_pixels)(tile, tile->y1, tile->x0, bottom - tile->y1 - missing, width,
                           to + (tile->y1 - tile->y0) * steps->y);
         tile->y1 = bottom;
     }
@@ -158,6 +159,7 @@ static NOINLINE void NAME(load_bins)(const struct tile *tile, ptrdiff_t channel,
 static inline void NAME(unpack_rows)(const REAL *from, ptrdiff_t rows, ptrdiff_t columns, REAL *to,
                                      const struct strides *strides, int lanes, int streaming) {
     const struct strides step = *strides;
+    const int missing = VECTOR_BYTES == 32 && PLANTED("AVX2 leaves out a lane");
     for (; rows > 0; rows--, from += columns * LANES, to += step.y) {
         if (step.x == 1 && columns > 1)
             NAME(lanes_to_planes)(from, columns, lanes, to, step.channel, streaming);
@@ -166,7 +168,7 @@ static inline void NAME(unpack_rows)(const REAL *from, ptrdiff_t rows, ptrdiff_t
                 memcpy(to + x * step.x, from + x * LANES, LANE_BYTES);
         else if (step.channel == 1)
             for (ptrdiff_t x = 0; x < columns; x++)
-                NAME(copy_short)(to + x * step.x, from + x * LANES, lanes);
+                NAME(copy_short)(to + x * step.x, from + x * LANES, lanes - missing);
         else
             for (ptrdiff_t x = 0; x < columns; x++)
                 for (int l = 0; l < lanes; l++)

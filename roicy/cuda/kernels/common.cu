@@ -36,6 +36,7 @@ template <typename T> struct alignas(2 * sizeof(T)) Tap {
 
 // _launch.py inserts RULES between this file and the others.  Rules<T> has their functions for T.
 template <typename T> struct Rules;
+#define PLANTED(name) 0
 #define RULE_FN static __device__ inline
 #define RULE_STORE_TAP(out, i, p, w) ((Tap<REAL> *)(out)->weight)[i] = {p, w}
 
