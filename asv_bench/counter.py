@@ -47,6 +47,7 @@ POOL, PRROI = {"shape": (1, 32, 50, 76), "count": 100}, {"shape": (1, 32, 100, 1
 PS, CAMERA = {"shape": (1, 147, 50, 76), "count": 100}, {"shape": (1, 3, 270, 480), "count": 4}
 ROTATED = {"shape": (1, 32, 128, 128), "count": 50}
 PASTE = {"image_shape": (400, 544), "count": 20, "sides": (16, 256)}
+YOLO = {"image_shape": (270, 480), "count": 10, "sides": (16, 256)}
 ONE = {"shape": (1, 4, 32, 32), "count": 1}  # most of it is the front end
 FEW = {"shape": (1, 32, 200, 304)}
 # workload, pass and layout: calls, and what is smaller than in the workload of the timings
@@ -78,6 +79,7 @@ CALLS = {
     "paste_masks forward NCHW": (1, PASTE),
     "paste_masks_values forward NCHW": (1, PASTE),
     "paste_masks_rle forward NCHW": (1, PASTE),
+    "yolo_masks forward NCHW": (1, YOLO),
     "align_tiny forward NCHW": (50, ONE),
     "align_tiny backward_boxes NHWC": (50, ONE),
     "pool_tiny backward NCHW": (50, ONE),

@@ -5,7 +5,7 @@ run-length codes.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, overload
 
 import numpy as np
 
@@ -14,6 +14,8 @@ from ._arguments import FLOAT32
 from ._kernels import paste
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from . import _types as t
 else:
     from . import _names as t
@@ -26,6 +28,26 @@ BOOL, UINT8 = np.dtype(bool), np.dtype(np.uint8)
 FARTHEST = 2.0**60  # pixels: corners of boxes beyond are moved there, so that int64 holds them
 MOST_CODED = 2**32  # pixels of an image: COCO's codes count in uint32
 MOST_PADDING = 2**15
+
+
+class Where(NamedTuple):
+    """Where masks lie in their images, and what their pixels become."""
+
+    places: np.ndarray  # (K, 8), int64, as struct mask_place of pyx/images/structs.h
+    corners: np.ndarray  # (K, 4), float64, as in struct masks
+    rule: int  # of RULES
+    least: float | None  # the least number that sets a pixel; None: pixels are numbers
+
+
+class Asked(NamedTuple):
+    """What a call asks for."""
+
+    shape: tuple[int, int]
+    coded: bool
+    computed: np.dtype
+    out: Any
+    threads: int
+    read: tuple[np.ndarray, ...]  # the arrays of the caller that are read
 
 
 class Code(TypedDict):
@@ -134,18 +156,29 @@ def paste_masks(
     [{'size': [4, 5], 'counts': b'42208'}]
     """
     given = _masks(masks)
-    shape = _image_shape(image_shape)
+    shape = image_size(image_shape)
     coded = _arguments.choice("format", format, FORMATS) == "rle"
     rule = _arguments.choice("rule", rule, RULES)
     border = _padding(padding, rule)
-    least = _threshold(threshold, coded)
+    least = least_value(threshold, coded)
     threads = _threads.resolve(num_threads)
-    rows = _given_boxes(boxes, len(given))
+    rows = given_boxes(boxes, len(given))
     computed = np.dtype(given.dtype) if given.dtype.char in "fd" else FLOAT32
     if not 0 < min(given.shape[1:], default=0):
         raise ValueError(f"masks: shape {given.shape}, expected at least one number a mask")
     places, corners = _places(rows, given.shape[2], shape, rule, border, computed)
-    chosen = (RULES.index(rule), least or 0.0)
+
+    def padded() -> np.ndarray:
+        return _padded(given.transpose(0, 2, 1) if coded else given, border, computed)
+
+    where = Where(places, corners, RULES.index(rule), least)
+    return pasted(padded, where, Asked(shape, coded, computed, out, threads, (given, rows)))
+
+
+def pasted(made: Callable[[], Any], where: Where, asked: Asked) -> t.NDArray[Any] | list[Code]:
+    """Return images or codes; made: returns what the kernels take as masks."""
+    coded, shape, out = asked.coded, asked.shape, asked.out
+    rule = (where.rule, where.least or 0.0)
     if coded:
         if out is not None:
             raise ValueError("out: an array, expected None, since codes are returned")
@@ -153,16 +186,17 @@ def paste_masks(
             raise ValueError(
                 f"image_shape: {shape}, expected less than 2**32 pixels, which COCO's codes count"
             )
-        turned = _padded(given.transpose(0, 2, 1), border, computed)
-        counts = paste.codes(turned, places, corners, chosen, shape, threads) if len(given) else []
+        given = (where.places, where.corners, rule, shape, asked.threads)
+        counts = paste.codes(made(), *given) if len(where.places) else []
         return [{"size": list(shape), "counts": one} for one in counts]
-    types = (computed, UINT8) if least is None else (BOOL, UINT8)
-    result, cleared = _images(out, (len(given), *shape), types, (given, rows))
+    types = (asked.computed, UINT8) if where.least is None else (BOOL, UINT8)
+    result, cleared = _images(out, (len(where.places), *shape), types, asked.read)
     if result.size:
-        values = 1 if least is not None else 2 if result.dtype == UINT8 else 0
+        values = 1 if where.least is not None else 2 if result.dtype == UINT8 else 0
         target = result.view(UINT8) if result.dtype == BOOL else result
-        padded = _padded(given, border, computed)
-        paste.images(padded, places, corners, chosen, values, target, cleared, threads)
+        paste.images(
+            made(), where.places, where.corners, rule, values, target, cleared, asked.threads
+        )
     return result if out is None else out
 
 
@@ -183,15 +217,21 @@ def _images(
     return _results.result(out, shape, types, read), False
 
 
-def _masks(given: Any) -> np.ndarray:
-    """Return masks as (K, h, w), of any strides."""
-    masks: np.ndarray = _arguments.taken("masks", given)
-    dtype = masks.dtype
+def numbers(name: str, given: Any) -> np.ndarray:
+    """Return an array of real numbers."""
+    array: np.ndarray = _arguments.taken(name, given)
+    dtype = array.dtype
     if not dtype.isnative or not (
         dtype.char in "fd" or (_arguments.is_small(dtype) and dtype.kind not in "iu")
     ):
         spelled = _arguments.spell(dtype)
-        raise TypeError(f"masks: dtype {spelled}, expected float32, float64, float16 or bfloat16")
+        raise TypeError(f"{name}: dtype {spelled}, expected float32, float64, float16 or bfloat16")
+    return array
+
+
+def _masks(given: Any) -> np.ndarray:
+    """Return masks as (K, h, w), of any strides."""
+    masks = numbers("masks", given)
     if masks.ndim == 4 and masks.shape[1] == 1:
         return masks[:, 0]
     if masks.ndim != 3:
@@ -199,7 +239,8 @@ def _masks(given: Any) -> np.ndarray:
     return masks
 
 
-def _image_shape(value: Any) -> tuple[int, int]:
+def image_size(value: Any) -> tuple[int, int]:
+    """Return height and width of images."""
     if not isinstance(value, (tuple, list, np.ndarray)) or np.shape(value) != (2,):
         raise ValueError(f"image_shape: {value!r}, expected two integers, (height, width)")
     most = _arguments.MOST_PIXELS
@@ -215,7 +256,8 @@ def _padding(value: Any, rule: str) -> int:
     return padding
 
 
-def _threshold(value: Any, coded: bool) -> float | None:
+def least_value(value: Any, coded: bool) -> float | None:
+    """Return the number of a threshold, or None."""
     if value is None:
         if coded:
             raise ValueError("threshold: None, expected a number, since codes are of set pixels")
@@ -226,7 +268,8 @@ def _threshold(value: Any, coded: bool) -> float | None:
     return number
 
 
-def _given_boxes(given: Any, count: int) -> np.ndarray:
+def given_boxes(given: Any, count: int) -> np.ndarray:
+    """Return boxes as (K, 4), of the caller's type."""
     boxes = _boxes.boxes_array("boxes", given)
     boxes = boxes.reshape(0, 4) if boxes.shape == (0,) else boxes
     if boxes.shape != (count, 4):
@@ -248,17 +291,13 @@ def _places(
         corners = boxes.astype(computed)
         if rule == "torchvision":
             corners = _expanded(corners, width, padding)
-        wrong = ~np.isfinite(corners).all(axis=1)
-        if wrong.any():
-            k = int(wrong.argmax())
-            beyond = f"which is larger than {computed.name} can tell"
-            raise _boxes.not_finite(f"boxes[{k}]", boxes[k], _arguments.CORNERS, beyond)
+        finite(boxes, corners, computed)
         ends = corners.astype(np.float64).T.reshape(2, 2, -1)
         if rule == "torchvision":
-            first, last = _whole(np.trunc(ends))
+            first, last = whole(np.trunc(ends))
             origins, stop, sizes = first, last + 1, np.maximum(last - first + 1, 1)
         else:
-            first, stop = _whole(np.floor(ends[0])) - 1, _whole(np.ceil(ends[1])) + 1
+            first, stop = whole(np.floor(ends[0])) - 1, whole(np.ceil(ends[1])) + 1
             origins, sizes = np.zeros_like(first), np.ones_like(first)
     first = np.maximum(first, 0)[::-1]  # x, y become y, x
     stop = np.maximum(np.minimum(stop[::-1], height_width), first)
@@ -268,7 +307,18 @@ def _places(
     return np.ascontiguousarray(places), np.ascontiguousarray(corners, np.float64)
 
 
-def _whole(numbers: np.ndarray) -> np.ndarray:
+def finite(boxes: np.ndarray, corners: np.ndarray, computed: np.dtype) -> np.ndarray:
+    """Return the corners of boxes in the type that is computed in, all of them finite."""
+    wrong = ~np.isfinite(corners).all(axis=1)
+    if wrong.any():
+        k = int(wrong.argmax())
+        beyond = f"which is larger than {computed.name} can tell"
+        raise _boxes.not_finite(f"boxes[{k}]", boxes[k], _arguments.CORNERS, beyond)
+    return corners
+
+
+def whole(numbers: np.ndarray) -> np.ndarray:
+    """Return whole numbers as int64."""
     return numbers.clip(-FARTHEST, FARTHEST).astype(np.int64)
 
 

@@ -124,6 +124,12 @@ def calls():
                 ),
                 None,
             ),
+            "mixed masks": (
+                lambda out: roicy.prototype_masks(
+                    masks, masks[:3, 0, :4], places, (60, 80), out=out, num_threads=2
+                ),
+                np.zeros((3, 60, 80), np.uint8),
+            ),
             "kept result": (kept_result(x, boxes), None),
         }
         | provider(x, boxes)

@@ -546,6 +546,61 @@ def paste_masks(masks, boxes, shape, rule="torchvision", padding=1):
     return out
 
 
+def resize_matrix(n, pixels, first=0, extent=None):
+    """Return the weights (pixels, n) of a resize of `extent` of n numbers, from `first` on."""
+    weights = np.zeros((pixels, n))
+    taps = _resized(n if extent is None else extent, pixels, 0, 0, pixels - 1)
+    for row, (low, high, weight) in zip(weights, taps, strict=True):
+        row[first + low] += 1 - weight
+        row[first + high] += weight
+    return weights
+
+
+def letterbox(n, pixels, gain, times):
+    """Return where a picture that was resized by `gain` begins among `times` * n numbers, and on
+    how many of them it lies, as Ultralytics has it.
+    """
+    extent = max(round(pixels * gain * times), 1)
+    return round((n * times - extent) / 2 - 0.1), extent
+
+
+def prototype_masks(prototypes, coefficients, boxes, shape, rule):
+    """Return masks (K, H, W) of prototypes (C, h, w)."""
+    masks = np.einsum("kc,cyx->kyx", coefficients.astype(np.float64), prototypes)
+    sizes = list(zip(prototypes.shape[1:], shape, strict=True))
+    gain, axes = min(n / pixels for n, pixels in sizes), []
+    for n, pixels in sizes:
+        if rule == "ultralytics_native":
+            for times in (1, 2, 4):
+                whole = [(4 * m - letterbox(m, size, gain, 4)[1]) for m, size in sizes]
+                if all(times * end % 4 == 0 for one in whole for end in (one, one // 2)):
+                    break
+            weights = resize_matrix(n * times, pixels, *letterbox(n, pixels, gain, times))
+            axes.append(weights @ resize_matrix(n, n * times))
+        elif rule == "yolov5_native":
+            pad = (n - pixels * gain) / 2
+            axes.append(resize_matrix(n, pixels, int(pad), max(int(n - pad) - int(pad), 1)))
+        else:
+            axes.append(resize_matrix(n, pixels))
+    if rule.startswith("yolov5"):
+        masks = 1 / (1 + np.exp(-masks))
+    if rule == "yolov5":
+        height, width = prototypes.shape[1:]
+        ratios = np.array([width / shape[1], height / shape[0]] * 2).astype(boxes.dtype)
+        masks = cut(masks, boxes * ratios)
+    masks = axes[0] @ masks @ axes[1].T
+    if not rule.startswith("yolov5"):
+        masks = 1 / (1 + np.exp(-masks))
+    return masks if rule == "yolov5" else cut(masks, boxes)
+
+
+def cut(masks, boxes):
+    """Return masks that are 0 outside of boxes."""
+    y, x = np.ogrid[: masks.shape[1], : masks.shape[2]]
+    x1, y1, x2, y2 = boxes.T[:, :, None, None]
+    return masks * ((x >= x1) & (x < x2) & (y >= y1) & (y < y2))
+
+
 def run_lengths(mask):
     """Return the lengths of runs down the columns of a mask, zeros first, and their characters."""
     pixels = np.concatenate([[0], mask.T.reshape(-1), [2]])

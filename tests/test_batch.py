@@ -202,3 +202,16 @@ def test_masks(threshold, isa, rng):
         one = slice(k, k + 1)
         alone = roicy.paste_masks(masks[one], boxes[one], (70, 90), threshold=threshold)
         same_bits(alone, whole[one], k)
+
+
+@pytest.mark.parametrize("threshold", [None, 0.5])
+def test_prototype_masks(threshold, isa, rng):
+    planes, weights = (rng.standard_normal(size, np.float32) for size in ((9, 18, 23), (8, 9)))
+    low = rng.uniform(-10, 60, (8, 2))
+    boxes = np.concatenate([low, low + rng.uniform(1, 70, (8, 2))], axis=1).astype(np.float32)
+    given = {"threshold": threshold, "rule": "ultralytics_native"}
+    whole = roicy.prototype_masks(planes, weights, boxes, (70, 90), **given)
+    for k in range(8):
+        one = slice(k, k + 1)
+        alone = roicy.prototype_masks(planes, weights[one], boxes[one], (70, 90), **given)
+        same_bits(alone, whole[one], k)

@@ -118,7 +118,19 @@ def test_masks(name):
     covered = np.asarray(got).mean(axis=(1, 2))
     assert got.shape == (3, 200, 300)
     assert ((covered > 0) & (covered < 1)).all()
-    assert got.dtype == (bool if workload.result == "bool" else np.float32)
+    assert got.dtype == (np.float32 if workload.result == "values" else bool)
+
+
+def test_mixed_masks_of_pytorch():
+    """What the benchmark times beside roicy has the same pixels."""
+    torch = pytest.importorskip("torch")
+    from roicy.bench.peers_of_images import mixed_masks
+
+    workload = MASKS["yolo_masks"]._replace(count=3)
+    arrays = workload.arrays()
+    expected = mixed_masks(torch, workload, arrays)()
+    assert np.count_nonzero(workload.call(roicy, arrays)() != expected) < 10
+    assert 0.01 < expected.mean() < 0.5
 
 
 def test_difference():

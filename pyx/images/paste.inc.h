@@ -17,6 +17,8 @@ static FORCE_INLINE void NAME(find_taps)(const struct mask_lines *lines, int acr
     REAL *low_weight = (REAL *)taps->low_weight, *high_weight = (REAL *)taps->high_weight;
     if (rule == TORCHVISION) {
         const REAL scale = (REAL)extent / (REAL)place->size[y];
+        const int32_t start = (int32_t)lines->start[across];
+        const int32_t step = across ? 1 : (int32_t)lines->step;
         const ptrdiff_t offset = first - place->origin[y];
         for (ptrdiff_t i = 0; i < count; i++) {
             REAL at = NAME(FUSED)(scale, (REAL)(offset + i) + (REAL)0.5, (REAL)-0.5);
@@ -25,8 +27,8 @@ static FORCE_INLINE void NAME(find_taps)(const struct mask_lines *lines, int acr
             REAL weight = at - (REAL)low;
             high_weight[i] = weight < 1 ? weight : 1;
             low_weight[i] = 1 - high_weight[i];
-            taps->low[i] = low;
-            taps->high[i] = low < last ? low + 1 : last;
+            taps->low[i] = (low - start) * step;
+            taps->high[i] = ((low < last ? low + 1 : last) - start) * step;
         }
         return;
     }
@@ -51,10 +53,11 @@ static FORCE_INLINE void NAME(find_taps)(const struct mask_lines *lines, int acr
 
 /* Computes what is needed of a line of the mask. */
 static NOINLINE void NAME(read_line)(struct mask_lines *lines, int32_t line, int slot) {
-    const int32_t *extent = lines->masks->extent, *at_low = lines->at_low,
-                  *at_high = lines->at_high;
+    const int32_t *at_low = lines->at_low, *at_high = lines->at_high;
+    const ptrdiff_t skipped = lines->masks->skipped[!lines->masks->along_y];
     const REAL *from =
-        (const REAL *)lines->masks->numbers + (lines->k * extent[1] + line) * extent[0];
+        lines->before ? (const REAL *)mask_line(lines->before, line + lines->start[1] + skipped)
+                      : (const REAL *)lines->numbers + line * lines->line_step;
     const REAL *low_weight = (const REAL *)lines->low_weight;
     const REAL *high_weight = (const REAL *)lines->high_weight;
     const ptrdiff_t count = lines->count;
@@ -122,6 +125,12 @@ static FORCE_INLINE void NAME(blend_lines)(const struct mask_lines *lines, const
     }
 }
 
+/* The logistic function, 1 / (1 + exp(-x)), of some numbers. */
+static NOINLINE void NAME(squash)(REAL *numbers, ptrdiff_t count) {
+    for (ptrdiff_t i = 0; i < count; i++)
+        numbers[i] = 1 / (1 + NAME(exp)(-numbers[i]));
+}
+
 /* to = what pixels become: whether they are at least the threshold, which a NaN is not, or bytes; 0
    of a NaN. */
 static FORCE_INLINE void NAME(to_bytes)(const struct mask_lines *lines, const REAL *pixels,
@@ -157,8 +166,68 @@ static NOINLINE const void *NAME(compute_line)(struct mask_lines *lines, ptrdiff
         NAME(blend_corners)(lines, slots, weights, pixels);
     else
         NAME(blend_lines)(lines, slots, weights, pixels);
+    if (lines->masks->squashed)
+        NAME(squash)(pixels, lines->count);
     if (lines->masks->values == REAL_VALUES)
         return pixels;
     NAME(to_bytes)(lines, pixels, lines->small);
     return lines->small;
+}
+
+/* hull: from where to where pixels are, along lines or across them.  It becomes from where to where
+   the numbers are that they lie between, and numbers are skipped from there.  This is before
+   mask_begin. */
+static NOINLINE void NAME(find_hull)(const struct mask_lines *lines, int across, int64_t *hull) {
+    const ptrdiff_t pixels[2] = {hull[0], hull[1] - 1};
+    for (int i = 0; i < 2; i++) {
+        int32_t ends[2];
+        REAL weights[2];
+        const struct mask_taps tap = {ends, ends + 1, weights, weights + 1};
+        NAME(find_taps)(lines, across, pixels[i], 1, &tap);
+        hull[i] = ends[i] + i + lines->masks->skipped[lines->masks->along_y != across];
+    }
+}
+
+/* Sums some vectors of numbers of all prototypes, which are `plane` numbers apart. */
+static FORCE_INLINE void NAME(mix_run)(const REAL *from, ptrdiff_t plane, const REAL *by,
+                                       ptrdiff_t prototypes, int vectors, REAL *to) {
+    enum { n = VECTOR_BYTES / sizeof(REAL) };
+    VECTOR sums[MIXED] = {{0}};
+    for (ptrdiff_t c = 0; c < prototypes; c++, from += plane) {
+        const VECTOR weight = by[c] - (VECTOR){0};
+        UNROLLED(4)
+        for (int i = 0; i < vectors; i++)
+            sums[i] = NAME(FUSED_VECTOR)(NAME(load)(from + i * n), weight, sums[i]);
+    }
+    UNROLLED(4)
+    for (int i = 0; i < vectors; i++)
+        NAME(store)(to + i * n, sums[i]);
+}
+
+/* Computes rows and columns of mask k, from window[][0] up to window[][1], of x and of y. */
+static NOINLINE void NAME(mix)(const struct prototypes *mixed, ptrdiff_t k,
+                               const int64_t (*window)[2], REAL *to) {
+    enum { n = VECTOR_BYTES / sizeof(REAL) };
+    const int64_t *box = mixed->boxes + 4 * k;
+    const REAL *by = (const REAL *)mixed->coefficients + k * mixed->count;
+    const ptrdiff_t width = window[0][1] - window[0][0], plane = mixed->height * mixed->width;
+    for (int64_t y = window[1][0]; y < window[1][1]; y++, to += width) {
+        const REAL *from = (const REAL *)mixed->numbers + y * mixed->width + window[0][0];
+        ptrdiff_t x = 0;
+        for (; x + MIXED * n <= width; x += MIXED * n)
+            NAME(mix_run)(from + x, plane, by, mixed->count, MIXED, to + x);
+        for (; x + n <= width; x += n)
+            NAME(mix_run)(from + x, plane, by, mixed->count, 1, to + x);
+        for (; x < width; x++) {
+            to[x] = 0;
+            for (ptrdiff_t c = 0; c < mixed->count; c++)
+                to[x] = NAME(FUSED)(from[c * plane + x], by[c], to[x]);
+        }
+        if (mixed->squashed)
+            NAME(squash)(to, width);
+        for (x = 0; x < width && mixed->cut; x++)
+            if (y < box[1] || y >= box[3] || x + window[0][0] < box[0] ||
+                x + window[0][0] >= box[2])
+                to[x] = 0;
+    }
 }

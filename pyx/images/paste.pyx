@@ -5,13 +5,13 @@ axis of vectors, and columns of codes with y.  Both add the products in the same
 the codes describe exactly the images.
 """
 from cpython.buffer cimport Py_buffer
-from libc.stdint cimport int32_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
 
 from images.buffers cimport buffer_of, memory_of
-from images.structs cimport (REACHED, MaskLines, Masks, Place, Runs, runs_add, runs_add_pixels,
-                             runs_end)
+from images.structs cimport (REACHED, REAL_VALUES, MaskLines, Masks, Place, Prototypes,
+                             Runs, runs_add, runs_add_pixels, runs_end)
 from roicy._kernels.isa cimport tables
 from simd.structs cimport stream_fence
 from simd.table cimport Simd
@@ -22,9 +22,17 @@ cdef enum:
     PASTE_TASK_BYTES = 1 << 20     # of images, at least, that a task of a mask writes  # no record
 
 
+cdef enum:
+    MIXED_LINES = 2                # of a mixed mask, which may be enlarged before it is resized
+
+
 cdef struct Paste:
     const Simd *simd
     Masks masks                    # transposed for codes
+    Masks enlarged                 # how masks are resized before
+    Place whole                    # of enlarged masks
+    Prototypes mixed
+    Py_ssize_t scratch             # bytes of mixed numbers
     char *out
     Py_ssize_t out_image           # strides and the size of an element in bytes
     Py_ssize_t out_row
@@ -36,6 +44,21 @@ cdef struct Paste:
     bint cleared                   # all pixels are 0 beforehand
     Runs *codes                    # [K]; NULL for images
     Py_ssize_t parts               # of an image, some rows each; a task is one of them
+
+
+cdef inline void open_mask(
+        const Paste *paste, Py_ssize_t k, Py_ssize_t y0, Py_ssize_t y1,
+        MaskLines *lines) noexcept nogil:
+    """Begin with a mask, of which rows y0 to y1 - 1 are computed."""
+    cdef const Place *place = paste.masks.places + k
+    cdef int64_t[2][2] pixels
+    cdef int along_y = paste.masks.along_y
+    if paste.masks.mixed == NULL:
+        paste.simd.mask_open(lines, &paste.masks, k)
+        return
+    pixels[along_y][0], pixels[along_y][1] = place.x0, place.x1
+    pixels[1 - along_y][0], pixels[1 - along_y][1] = y0, y1
+    paste.simd.mask_mix(lines, &paste.masks, k, pixels, lines + MIXED_LINES)
 
 
 # Images
@@ -93,7 +116,7 @@ cdef void paste_rows(
     if y0 >= y1 or place.x0 >= place.x1:
         clear_between(paste, image, first, 0, stop, 0)
         return
-    paste.simd.mask_open(lines, &paste.masks, k)
+    open_mask(paste, k, y0, y1, lines)
     clear_between(paste, image, first, 0, y0, place.x0)
     while x < place.x1:
         paste.simd.mask_begin(lines, x, place.x1)
@@ -117,7 +140,7 @@ cdef void paste_codes(const Paste *paste, Py_ssize_t k, MaskLines *lines) noexce
         runs_add(runs, 0, height * paste.width)
         runs_end(runs)
         return
-    paste.simd.mask_open(lines, &paste.masks, k)
+    open_mask(paste, k, place.y0, place.y1, lines)
     runs_add(runs, 0, height * place.x0)
     for x in range(place.x0, place.x1):
         runs_add(runs, 0, place.y0)
@@ -151,33 +174,62 @@ cdef int run_paste(Paste *paste, Py_ssize_t count, int threads) except -1:
         paste.parts = min(TASKS_PER_THREAD * threads // count, image_bytes // PASTE_TASK_BYTES)
         paste.parts = min(max(paste.parts, 1), max(paste.height, 1))
     threads = <int>min(<Py_ssize_t>threads, count * paste.parts)
-    return run_tasks(paste, count * paste.parts, threads, sizeof(MaskLines), paste_task)
+    cdef Py_ssize_t scratch = sizeof(MaskLines)
+    if paste.masks.mixed != NULL:
+        scratch = MIXED_LINES * sizeof(MaskLines) + paste.scratch
+    return run_tasks(paste, count * paste.parts, threads, scratch, paste_task)
 
 
-cdef Masks masks_of(list kept, masks, places, corners, rule, int values) except *:
-    cdef Masks given
-    cdef Py_buffer *view = buffer_of(kept, masks)
-    given.numbers, given.single = view.buf, view.itemsize == sizeof(float)
-    given.extent[0], given.extent[1] = <int32_t>view.shape[2], <int32_t>view.shape[1]
-    given.places = <const Place*>buffer_of(kept, places).buf
-    given.corners = <const double*>buffer_of(kept, corners).buf
-    given.rule, given.threshold = rule
-    given.values, given.along_y = values, False
-    return given
+cdef int set_masks(Paste *paste, list kept, given, places, corners, rule) except -1:
+    """Masks as they are, or prototypes.Mixed."""
+    cdef Masks *masks = &paste.masks
+    cdef Py_buffer *view = buffer_of(kept, getattr(given, "prototypes", given))
+    masks.numbers, masks.single = view.buf, view.itemsize == sizeof(float)
+    masks.extent[0], masks.extent[1] = <int32_t>view.shape[2], <int32_t>view.shape[1]
+    masks.places = <const Place*>buffer_of(kept, places).buf
+    masks.corners = <const double*>buffer_of(kept, corners).buf
+    masks.rule, masks.threshold = rule
+    if isinstance(given, tuple):
+        set_mixed(paste, view, kept, given)
+    return 0
+
+
+cdef int set_mixed(Paste *paste, const Py_buffer *view, list kept, given) except -1:
+    cdef Masks *masks = &paste.masks
+    cdef Prototypes *mixed = &paste.mixed
+    cdef Py_ssize_t[2] extent = [view.shape[2], view.shape[1]]     # x, y
+    cdef int axis, along_y = masks.along_y
+    mixed.numbers, mixed.count = view.buf, view.shape[0]
+    mixed.width, mixed.height = extent[0], extent[1]
+    mixed.coefficients = buffer_of(kept, given.coefficients).buf
+    mixed.boxes = <const int64_t*>buffer_of(kept, given.boxes).buf
+    mixed.squashed, mixed.cut, masks.squashed = given.squashed, given.cut, given.squashed_last
+    masks.mixed, paste.scratch = mixed, view.strides[0]
+    paste.enlarged = masks[0]
+    paste.enlarged.squashed, paste.enlarged.values = False, REAL_VALUES
+    paste.enlarged.places = &paste.whole
+    for axis in range(2):
+        paste.enlarged.extent[axis ^ along_y] = <int32_t>extent[axis]
+        paste.whole.size[axis] = given.times * extent[axis]
+        masks.skipped[axis], masks.extent[axis ^ along_y] = given.skipped[axis], given.shown[axis]
+    if given.times > 1:
+        masks.enlarged = &paste.enlarged
+    return 0
 
 
 def images(masks, places, corners, rule, int values, out, bint cleared, int threads):
     """Paste at least one mask into `out` (K, H, W), of any strides; cleared: it is all zeros.
 
-    masks: (K, h, w) with their borders, in the order of C; places: int64 (K, 8), as struct
-    mask_place; corners: float64 (K, 4); rule: (of RULES, threshold); values: as in masks.h.
+    masks: (K, h, w) with their borders, in the order of C, or prototypes.Mixed; places: int64
+    (K, 8), as struct mask_place; corners: float64 (K, 4); rule: (of RULES, threshold); values: as
+    in masks.h.
     """
     cdef list kept = []
     cdef Paste paste
     cdef Py_buffer *view = buffer_of(kept, out)
     memset(&paste, 0, sizeof(paste))
-    paste.simd = tables
-    paste.masks = masks_of(kept, masks, places, corners, rule, values)
+    paste.simd, paste.masks.values = tables, values
+    set_masks(&paste, kept, masks, places, corners, rule)
     paste.out, paste.out_itemsize = <char*>view.buf, view.itemsize
     paste.out_image, paste.out_row, paste.out_column = (
         view.strides[0], view.strides[1], view.strides[2])
@@ -191,15 +243,14 @@ def images(masks, places, corners, rule, int values, out, bint cleared, int thre
 def codes(masks, places, corners, rule, shape, int threads):
     """Return the run-length codes of at least one mask, as bytes.
 
-    masks: (K, w, h), transposed, else as for `images`; shape: (H, W).
+    masks: (K, w, h), transposed, or prototypes.Mixed, else as for `images`; shape: (H, W).
     """
     cdef list kept = []
     cdef Paste paste
-    cdef Py_ssize_t k, count = len(masks)
+    cdef Py_ssize_t k, count = len(places)
     memset(&paste, 0, sizeof(paste))
-    paste.simd = tables
-    paste.masks = masks_of(kept, masks, places, corners, rule, REACHED)
-    paste.masks.along_y = True
+    paste.simd, paste.masks.values, paste.masks.along_y = tables, REACHED, True
+    set_masks(&paste, kept, masks, places, corners, rule)
     paste.height, paste.width = shape
     paste.codes = <Runs*>memory_of(kept, count * sizeof(Runs), True)
     try:

@@ -153,15 +153,30 @@ struct mask_place {
     int64_t origin[2], size[2]; /* x, y: the first pixel and the size of a resized mask */
 };
 
+/* Masks that are sums of prototypes, each with a coefficient. */
+struct prototypes {
+    const void *numbers;      /* REAL, [count][height][width] */
+    const void *coefficients; /* REAL, [K][count] */
+    const int64_t *boxes;     /* [K][x1, y1, x2, y2], of these numbers */
+    ptrdiff_t count;
+    int64_t height, width;
+    int squashed; /* to 0..1, by the logistic function */
+    int cut;      /* numbers outside of their boxes are 0 */
+};
+
 /* The masks of a call, and what their pixels become. */
 struct masks {
-    const void *numbers;             /* REAL, [K][line][number], with their borders */
+    const void *numbers; /* REAL, [K][line][number], with their borders; not if they are mixed */
+    const struct prototypes *mixed;  /* what the numbers are made of, or NULL */
+    const struct masks *enlarged;    /* how they are resized before; its only place has the size */
     const struct mask_place *places; /* [K] */
     const double *corners;           /* [K][x1, y1, x2, y2] */
     int32_t extent[2];               /* numbers of a line, and lines */
+    int32_t skipped[2];              /* mixed numbers before those of the mask: x, y */
     int single;                      /* REAL is float, else double */
     int along_y;                     /* lines are columns */
     int rule, values;                /* of the enums above */
+    int squashed;                    /* pixels are squashed to 0..1 */
     double threshold;                /* of REACHED */
 };
 
@@ -177,7 +192,11 @@ struct mask_lines {
     ptrdiff_t first, count;      /* the pixels along a line */
     const struct masks *masks;
     ptrdiff_t k;
-    int corners; /* a pixel is a sum of four products, not of two and then two */
+    int corners;               /* a pixel is a sum of four products, not of two and then two */
+    const void *numbers;       /* REAL, of this mask */
+    ptrdiff_t step, line_step; /* from number to number, and from line to line */
+    int64_t start[2];          /* the first that is there, along a line and across lines */
+    struct mask_lines *before; /* computes the lines of numbers; or NULL if they are there */
 };
 
 #endif

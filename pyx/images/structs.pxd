@@ -13,6 +13,7 @@ cdef extern from "images/structs.h":
     enum: CROP_YUV
     enum: YUV_SPARE
     enum: REACHED
+    enum: REAL_VALUES
 
     ctypedef struct Span "struct crop_span":
         int32_t low
@@ -103,16 +104,31 @@ cdef extern from "images/structs.h":
         int64_t y1
         int64_t x0
         int64_t x1
+        int64_t *size
+
+    ctypedef struct Prototypes "struct prototypes":
+        const void *numbers
+        const void *coefficients
+        Py_ssize_t count
+        int64_t height
+        int64_t width
+        const int64_t *boxes
+        bint squashed
+        bint cut
 
     ctypedef struct Masks "struct masks":
         const void *numbers
+        const Prototypes *mixed
+        const Masks *enlarged
         const Place *places
         const double *corners
         int32_t *extent
+        int32_t *skipped
         bint single
         bint along_y
         int rule
         int values
+        bint squashed
         double threshold
 
     ctypedef struct MaskLines "struct mask_lines":

@@ -58,6 +58,7 @@
      .warp_hull = warp_hull,                                                                       \
      .warp_pixels = warp_pixels,                                                                   \
      .mask_open = mask_open,                                                                       \
+     .mask_mix = mask_mix,                                                                         \
      .mask_begin = mask_begin,                                                                     \
      .mask_line = mask_line}
 

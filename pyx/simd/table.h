@@ -125,6 +125,8 @@ struct simd {
 
     /* images/masks.h */
     void (*mask_open)(struct mask_lines *lines, const struct masks *masks, ptrdiff_t k);
+    void (*mask_mix)(struct mask_lines *lines, const struct masks *masks, ptrdiff_t k,
+                     const int64_t (*pixels)[2], void *memory);
     void (*mask_begin)(struct mask_lines *lines, ptrdiff_t first, ptrdiff_t stop);
     const void *(*mask_line)(struct mask_lines *lines, ptrdiff_t line);
 };

@@ -3,7 +3,7 @@
 The headers named here say what each function does.  What `void` points to is of the type of the
 table, float or double.
 """
-from libc.stdint cimport int32_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from images.structs cimport (Axis, CropPixels, CropTarget, Lines, MaskLines, Masks, Source, Span,
                              Strip, Sums, Warp)
@@ -155,6 +155,9 @@ cdef extern from "simd/table.h":
             const Source *source, const Warp *warp, const CropTarget *target, int32_t p,
             int32_t width, char *row) noexcept nogil
         void (*mask_open)(MaskLines *lines, const Masks *masks, Py_ssize_t k) noexcept nogil
+        void (*mask_mix)(
+            MaskLines *lines, const Masks *masks, Py_ssize_t k, const int64_t (*pixels)[2],
+            void *memory) noexcept nogil
         void (*mask_begin)(MaskLines *lines, Py_ssize_t first, Py_ssize_t stop) noexcept nogil
         const void *(*mask_line)(MaskLines *lines, Py_ssize_t line) noexcept nogil
 

@@ -1,4 +1,4 @@
-"""What the benchmark times beside crop and paste_masks: OpenCV, torchvision, and COCO's coder."""
+"""What the benchmark times beside crop and masks: OpenCV, torchvision, PyTorch and COCO's coder."""
 
 from __future__ import annotations
 
@@ -83,6 +83,8 @@ def pasted_masks(torch, workload, arrays):
     """
     from torchvision.models.detection.roi_heads import paste_masks_in_image
 
+    if workload.result == "yolo":
+        return mixed_masks(torch, workload, arrays)
     masks = torch.from_numpy(arrays["masks"])[:, None]
     boxes = torch.from_numpy(arrays["boxes"])
 
@@ -101,3 +103,22 @@ def pasted_masks(torch, workload, arrays):
     from pycocotools import mask as coder
 
     return codes
+
+
+def mixed_masks(torch, workload, arrays):
+    """Return a call that mixes whole masks, resizes them to the image and cuts them."""
+    planes, weights, boxes = map(torch.from_numpy, arrays.values())
+    (count, *size), (height, width) = planes.shape, workload.image_shape
+    gain = min(size[0] / height, size[1] / width)
+    top, left = (int((n - m * gain) / 2) for n, m in zip(size, (height, width), strict=True))
+    x1, y1, x2, y2 = boxes.T[:, :, None, None]
+    x, y = torch.arange(width), torch.arange(height)[:, None]
+
+    def masks():
+        mixed = (weights @ planes.reshape(count, -1)).reshape(1, -1, *size)
+        shown = mixed[..., top : size[0] - top, left : size[1] - left]
+        resized = torch.nn.functional.interpolate(shown, (height, width), mode="bilinear")[0]
+        inside = (x >= x1) & (x < x2) & (y >= y1) & (y < y2)
+        return ((resized > 0) & inside).numpy()
+
+    return masks

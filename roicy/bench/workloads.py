@@ -1,8 +1,9 @@
 """Calls in the sizes that detectors use.  `python -m roicy bench` and the ASV suite time them.
 
-WORKLOADS are calls of operators on maps, CROPS of crop, MASKS of paste_masks, and ALL are all of
-these.  Each has the layouts in which it runs, its `arrays`, and `call`, which returns a function
-without parameters.  What is called, and with what, each kind says by its method `prepared`.
+WORKLOADS are calls of operators on maps, CROPS of crop, MASKS of paste_masks and prototype_masks,
+and ALL are all of these.  Each has the layouts in which it runs, its `arrays`, and `call`, which
+returns a function without parameters.  What is called, and with what, each kind says by its method
+`prepared`.
 
 This file imports only NumPy, so the suite can use it with any version of roicy.
 """
@@ -307,30 +308,44 @@ MEAN, STD = np.array([0.485, 0.456, 0.406]), np.array([0.229, 0.224, 0.225])
 
 
 class MaskWorkload(NamedTuple):
-    """One call of paste_masks: masks of 28 x 28 numbers, and images of 800 x 1088 pixels."""
+    """One call of paste_masks: masks of 28 x 28 numbers, and images of 800 x 1088 pixels; or of
+    prototype_masks: 32 prototypes of 96 x 160 numbers.
+    """
 
     about: str
-    result: str  # "values", "bool" or "rle"
+    result: str  # "values", "bool" or "rle"; or "yolo", which are of bool
     count: int = 100
     image_shape: tuple[int, int] = (800, 1088)
     sides: tuple[int, int] = (16, 512)  # the smallest and the largest side of a box
 
-    operator, layouts = "paste_masks", ("NCHW",)  # masks are planes
+    layouts = ("NCHW",)  # masks are planes
     function, has = Workload.function, Workload.has
     call, read_bytes = Workload.call, Workload.read_bytes
+
+    @property
+    def operator(self) -> str:
+        """What is called."""
+        return "prototype_masks" if self.result == "yolo" else "paste_masks"
 
     @property
     def description(self) -> str:
         """What is pasted, in a line."""
         image = "x".join(map(str, self.image_shape))
-        return f"paste_masks: {self.count} masks in images {image}, as {self.result}"
+        return f"{self.operator}: {self.count} masks in images {image}, as {self.result}"
 
     def arrays(self, dtype: str = "float32") -> dict[str, Any]:
-        """Return masks (K, 28, 28) of a disk with soft edges, of float32, and boxes (K, 4)."""
+        """Return masks (K, 28, 28) of a disk with soft edges, of float32, and boxes (K, 4); or
+        prototypes of patches, coefficients and boxes.
+        """
         rng = np.random.default_rng(0)
         grid = np.linspace(-1, 1, 28)
         disk = 1 / (1 + np.exp(8 * (grid[:, None] ** 2 + grid**2 - 0.6)))
         boxes = drawn_boxes(rng, self.count, self.sides, *self.image_shape)
+        if self.result == "yolo":
+            patches = rng.standard_normal((32, 12, 20)).repeat(8, axis=1).repeat(8, axis=2)
+            weights = rng.standard_normal((self.count, 32), np.float32)
+            arrays = {"prototypes": placed(patches, "float32"), "coefficients": weights}
+            return arrays | {"boxes": boxes.astype(np.float32)}
         masks = placed(np.repeat(disk[None], self.count, axis=0), "float32")
         return {"masks": masks, "boxes": boxes.astype(np.float32)}
 
@@ -345,7 +360,9 @@ class MaskWorkload(NamedTuple):
             found = roicy.paste_masks(*given, format="rle", **options)
             return [np.frombuffer(code["counts"], np.uint8) for code in found]
 
-        given = (arrays["masks"], arrays["boxes"], self.image_shape)
+        given = (*arrays.values(), self.image_shape)
+        if self.result == "yolo":
+            return roicy.prototype_masks, given, {"rule": "ultralytics_native"}
         if self.result == "rle":
             return codes, given, {}
         return roicy.paste_masks, given, {"threshold": None if self.result == "values" else 0.5}
@@ -355,5 +372,8 @@ MASKS = {
     "paste_masks": MaskWorkload("masks of an image's boxes, as bools", "bool"),
     "paste_masks_values": MaskWorkload("the same as numbers of 0..1", "values"),
     "paste_masks_rle": MaskWorkload("the same as COCO's run-length codes", "rle"),
+    "yolo_masks": MaskWorkload(
+        "masks of YOLO in a video frame", "yolo", 20, (1080, 1920), (54, 1080)
+    ),
 }
 ALL: dict[str, Any] = {**WORKLOADS, **CROPS, **MASKS}

@@ -1,0 +1,230 @@
+"""Masks that are sums of prototypes, as YOLO's segmentation models and YOLACT give them."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
+
+import numpy as np
+
+from . import _arguments, _threads, masks
+from ._arguments import FLOAT32
+
+if TYPE_CHECKING:
+    from . import _types as t
+else:
+    from . import _names as t
+
+__all__ = ["prototype_masks"]
+
+RULES = ("ultralytics", "ultralytics_native", "yolov5", "yolov5_native")
+STRIDE = 4  # pixels of the network's input for a number of a prototype
+MOST_NUMBERS = 2**29  # of a prototype: int32 holds the places of STRIDE times as many
+
+
+class Mixed(NamedTuple):
+    """What masks are made of; pairs are x, y."""
+
+    prototypes: np.ndarray  # (C, h, w), in the order of C
+    coefficients: np.ndarray  # (K, C)
+    boxes: np.ndarray  # (K, 4), int64: in numbers of the prototypes
+    cut: bool  # masks are 0 outside of boxes before they are resized
+    squashed: bool  # they become numbers of 0..1 before they are resized
+    squashed_last: bool  # afterwards
+    times: int  # both sides are enlarged so many times first
+    skipped: tuple[int, int]  # numbers before those that the image shows
+    shown: tuple[int, int]  # numbers that it shows
+
+
+@overload
+def prototype_masks(
+    prototypes: t.Readable, coefficients: t.Readable, boxes: t.Rows, image_shape: t.Shape, *,
+    threshold: t.Number | None = 0.5, rule: t.PrototypeRule = "ultralytics",
+    format: Literal["image"] = "image", out: t.AnyArray | None = None,
+    num_threads: t.Threads = None,
+) -> t.NDArray[Any]:  # fmt: skip
+    ...
+@overload
+def prototype_masks(
+    prototypes: t.Readable, coefficients: t.Readable, boxes: t.Rows, image_shape: t.Shape, *,
+    threshold: t.Number | None = 0.5, rule: t.PrototypeRule = "ultralytics",
+    format: Literal["rle"], out: t.AnyArray | None = None, num_threads: t.Threads = None,
+) -> list[masks.Code]:  # fmt: skip
+    ...
+
+
+def prototype_masks(
+    prototypes: t.Readable, coefficients: t.Readable, boxes: t.Rows, image_shape: t.Shape, *,
+    threshold: t.Number | None = 0.5, rule: t.PrototypeRule = "ultralytics",
+    format: t.Form = "image", out: t.AnyArray | None = None, num_threads: t.Threads = None,
+) -> t.NDArray[Any] | list[masks.Code]:  # fmt: skip
+    """Masks of YOLO: sums of prototypes, cut to boxes in images of their own, or run-length coded.
+
+    A mask is the sum of all prototypes, each times its coefficient, which is squashed to 0..1 by
+    the logistic function 1 / (1 + exp(-x)) and resized bilinearly to the image.  The pixels of a
+    box are those with x1 <= x < x2 and y1 <= y < y2.  Only these are computed.  `rule` says in
+    which order this is done:
+
+    - "ultralytics": the image is the network's input, or has its shape.  Sums are resized, then
+      squashed, then cut to the box.
+    - "ultralytics_native": the same for the picture that the input was made from, by a resize
+      that keeps its shape, and padding on both sides.  The padding's part of a sum is left out.
+    - "yolov5": the image is as for "ultralytics".  Sums are squashed and cut to the box, at the
+      size of the prototypes, and then resized.
+    - "yolov5_native": sums are squashed, the padding's part is left out, by whole numbers of the
+      prototypes, the rest is resized to the picture and cut to the box.
+
+    Parameters
+    ----------
+    prototypes : ndarray (C, h, w) or (1, C, h, w), float32, float64, float16 or bfloat16
+        What the network gives for an image, with any strides.  Those of the last two types are
+        computed with as float32.
+    coefficients : ndarray (K, C), of any of these types
+        Coefficients of each box.  They are converted to the type that is computed in, as are
+        boxes.
+    boxes : ndarray (K, 4), floating point or integers
+        Rows [x1, y1, x2, y2] in pixels of the image, or a list of such rows.
+    image_shape : (int, int)
+        Height and width of the images, (H, W).
+    threshold : float or None, optional
+        From 0 to 1: a pixel is set if its value is larger.  Where sums are squashed last, they are
+        compared before that; with 0.5 those above 0 are set.  None: images of the values.
+    rule : {"ultralytics", "ultralytics_native", "yolov5", "yolov5_native"}, optional
+        Whose pixels are computed; see above.
+    format : {"image", "rle"}, optional
+        As that of :func:`roicy.paste_masks`, as are the next two.
+    out : ndarray (K, H, W), optional
+        Written to, and returned.
+    num_threads : int, optional
+        At most as many threads are used.
+
+    Returns
+    -------
+    ndarray (K, H, W) of bool, or of float32 or float64 without a threshold
+        With "rle" a list of K codes, as those of :func:`roicy.paste_masks`, which raises the same
+        errors, too.
+
+    Notes
+    -----
+    ``process_mask(upsample=True)`` and ``process_mask_native`` of Ultralytics 8.4, and those of
+    YOLOv5 and of Ultralytics up to 8.2.  Without ``upsample`` the image is as large as a
+    prototype, and boxes are scaled to it.  PyTorch adds the products of a sum in another order, so
+    sums differ in their last bits, and a pixel differs where its value is the threshold to within
+    these: see :doc:`/deployed`.
+
+    Examples
+    --------
+    >>> import numpy as np, roicy
+    >>> prototypes = np.array([[[1, -1], [1, 1]], [[0, 0], [2, 0]]], np.float32)
+    >>> coefficients, box = np.array([[1, -1]], np.float32), [[0, 0, 4, 3]]
+    >>> roicy.prototype_masks(prototypes, coefficients, box, (4, 5)).astype(int)
+    array([[[1, 1, 0, 0, 0],
+            [1, 1, 0, 0, 0],
+            [0, 0, 0, 1, 0],
+            [0, 0, 0, 0, 0]]])
+    >>> roicy.prototype_masks(prototypes, coefficients, box, (4, 5), format="rle")
+    [{'size': [4, 5], 'counts': b'02206OM'}]
+    """
+    planes = _prototypes(prototypes)
+    weights = masks.numbers("coefficients", coefficients)
+    if weights.ndim != 2 or weights.shape[1] != len(planes):
+        expected = f"(K, {len(planes)}), a coefficient for each prototype"
+        raise ValueError(f"coefficients: shape {weights.shape}, expected {expected}")
+    shape = masks.image_size(image_shape)
+    coded = _arguments.choice("format", format, masks.FORMATS) == "rle"
+    early = _arguments.choice("rule", rule, RULES).startswith("yolov5")
+    computed = np.dtype(planes.dtype) if planes.dtype.char in "fd" else FLOAT32
+    least = _least(threshold, coded, early, computed)
+    threads = _threads.resolve(num_threads)
+    rows = masks.given_boxes(boxes, len(weights))
+    with np.errstate(all="ignore"):  # what overflows is found
+        corners = masks.finite(rows, rows.astype(computed), computed)
+    places, inside = _places(corners, planes.shape[1:], shape, rule == "yolov5")
+    window = _window(planes.shape[1:], shape, rule)
+
+    def mixed() -> Mixed:
+        plain = [np.require(one, computed, ("C", "A")) for one in (planes, weights)]
+        squashed_last = least is None and not early
+        return Mixed(*plain, inside, rule == "yolov5", early, squashed_last, *window)
+
+    where = masks.Where(places, inside.astype(np.float64), 0, least)
+    read = (planes, weights, rows)
+    return masks.pasted(mixed, where, masks.Asked(shape, coded, computed, out, threads, read))
+
+
+def _prototypes(given: Any) -> np.ndarray:
+    """Return prototypes as (C, h, w), of any strides."""
+    array = masks.numbers("prototypes", given)
+    planes = array[0] if array.ndim == 4 and len(array) == 1 else array
+    if planes.ndim != 3 or not 0 < math.prod(planes.shape[1:]) < MOST_NUMBERS or not len(planes):
+        raise ValueError(
+            f"prototypes: shape {array.shape}, expected (C, h, w) or (1, C, h, w), with at least "
+            "one prototype of at least one and less than 2**29 numbers"
+        )
+    return planes
+
+
+def _least(value: Any, coded: bool, early: bool, computed: np.dtype) -> float | None:
+    """Return the least of the numbers that are resized that sets a pixel."""
+    number = masks.least_value(value, coded)
+    if number is None:
+        return None
+    if not 0 <= number <= 1:
+        raise ValueError(f"threshold: {value!r}, expected a number from 0 to 1, or None")
+    if not early:
+        if number == 1:
+            return math.nan  # which nothing reaches
+        number = math.log(number / (1 - number)) if number else -math.inf
+    return float(np.nextafter(computed.type(number), computed.type(np.inf)))
+
+
+def _window(
+    planes: tuple[int, ...], shape: tuple[int, int], rule: str
+) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
+    """Return times, skipped and shown of Mixed."""
+    times, skipped, shown = 1, [0, 0], list(planes)
+    if rule == "ultralytics_native" and all(shape):
+        # Masks are enlarged until the padding ends between two numbers.
+        kept = _kept([STRIDE * extent for extent in planes], shape)
+        padding = [STRIDE * extent - most for extent, most in zip(planes, kept, strict=True)]
+        ends = [end for pixels in padding for end in (pixels, pixels // 2)]
+        times = next(n for n in (1, 2, STRIDE) if not any(n * end % STRIDE for end in ends))
+        shown = _kept([times * extent for extent in planes], shape)
+        around = zip(planes, shown, strict=True)
+        skipped = [round((times * extent - most) / 2 - 0.1) for extent, most in around]
+    elif rule == "yolov5_native" and all(shape):
+        gain = min(extent / side for extent, side in zip(planes, shape, strict=True))
+        around = [(extent - side * gain) / 2 for extent, side in zip(planes, shape, strict=True)]
+        skipped = [int(end) for end in around]
+        stops = [int(extent - end) for extent, end in zip(planes, around, strict=True)]
+        shown = [max(stop - first, 1) for stop, first in zip(stops, skipped, strict=True)]
+    return times, tuple(skipped[::-1]), tuple(shown[::-1])
+
+
+def _kept(planes: list[int], shape: tuple[int, int]) -> list[int]:
+    """Return height and width of a picture that is resized to fit."""
+    gain = min(extent / side for extent, side in zip(planes, shape, strict=True))
+    return [max(round(side * gain), 1) for side in shape]
+
+
+def _places(
+    corners: np.ndarray, planes: tuple[int, ...], shape: tuple[int, int], cut: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return where masks lie, as struct mask_place of ``pyx/images/structs.h``, and boxes in
+    numbers of the prototypes, if masks are cut there.
+    """
+    size, extents = np.array(shape[::-1] * 2), np.array(planes[::-1] * 2)
+    inside = ends = masks.whole(np.ceil(corners).astype(np.float64))
+    if cut and all(shape):
+        with np.errstate(over="ignore"):
+            scaled = np.ceil(corners * (extents / size).astype(corners.dtype))
+        inside = scaled.clip(0, extents).astype(np.int64)
+        # The pixels between the numbers around these, and a few more.
+        reach = (inside + np.array([-0.5, -0.5, 0.5, 0.5])) * size / extents - 0.5
+        ends = np.floor(reach + np.array([-1, -1, 2, 2])).astype(np.int64)
+        ends[(inside[:, :2] >= inside[:, 2:]).any(axis=1)] = 0
+    x1, y1, x2, y2 = ends.clip(0, size).T
+    places = np.zeros((len(corners), 8), np.int64)
+    places[:, :4] = np.stack([y1, np.maximum(y1, y2), x1, np.maximum(x1, x2)], axis=1)
+    places[:, 6:] = size[:2]
+    return places, inside
