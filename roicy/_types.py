@@ -127,7 +127,10 @@ Fit = Literal["stretch", "letterbox", "letterbox_top_left", "cover", "line"]
 Antialias = bool | Literal["pillow", "nearest"]
 Border = Literal["image", "crop", "constant"]
 Channels = Literal["first", "last"]
-Color = Literal["nv12", "nv21", "i420", "yv12", "yuyv", "yuy2", "uyvy", "p010"] | None
+Color = Literal[
+    "nv12", "nv21", "nv16", "nv24", "i420", "yv12", "i422", "yuyv", "yuy2", "yvyu", "uyvy", "p010",
+    "rgb565",
+] | None  # fmt: skip
 Range = Literal["video", "full"]
 Matrix = Literal["bt601", "bt709", "bt2020"]
 Form = Literal["image", "rle"]

@@ -469,9 +469,11 @@ def warp(frame, point, size, samples=(1, 1), border="image", pad=0.0):
 
 
 def rgb_of_yuv(planes, color_range, color_matrix, bits=8):
-    """Return Y (H, W), and U and V of half the columns or of half of both, as RGB in 0..255."""
+    """Return Y (H, W), and U and V, of half of both sides, of the columns or of none, as RGB in
+    0..255.
+    """
     y, u, v = (np.asarray(plane, np.float64) / 2 ** (bits - 8) for plane in planes)
-    across = np.arange(y.shape[1]) // 2
+    across = np.arange(y.shape[1]) // (1 if u.shape == y.shape else 2)
     down = np.arange(y.shape[0]) // (1 if len(u) == len(y) else 2)
     u, v = (plane[down][:, across] - 128 for plane in (u, v))
     if color_range == "video":

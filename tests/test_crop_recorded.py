@@ -13,6 +13,8 @@ import roicy
 with np.load(Path(__file__).with_name("data") / "crops.npz") as file:
     RECORDED = dict(file)
 FRAMES = [name.removesuffix("_rgb") for name in RECORDED if name.endswith("_rgb")]
+with np.load(Path(__file__).with_name("data") / "frames.npz") as file:
+    OF_FFMPEG = dict(file)
 HEIGHT, WIDTH = 5, 35
 IMAGE = RECORDED["image"]
 WHOLE = [(0, 0, IMAGE.shape[1], IMAGE.shape[0])]
@@ -43,6 +45,18 @@ def frame_of(color, buffer):
         starts = (start, start + half[0] * stride)
         return luma, *(np.ndarray(half, kind, buffer, at, (stride, 1)) for at in starts)
     return luma, np.ndarray((*half, 2), kind, buffer, start, (stride, 2 * size, size))
+
+
+@pytest.mark.parametrize("name", [name for name in OF_FFMPEG if not name.endswith("_rgb")])
+def test_frames_of_ffmpeg(name, isa):
+    """Each byte is within one level of swscale's."""
+    color, matrix, span = name.split("_")
+    options = {"color": color, "color_matrix": matrix, "color_range": span, "channels": "last"}
+    rgb = OF_FFMPEG[name + "_rgb"]
+    got = roicy.crop(OF_FFMPEG[name], [(0, 0, 34, 6)], (6, 34), **options)[0]
+    apart = np.abs(got - rgb)
+    assert apart.max() <= (0 if color == "rgb565" else 1)
+    assert apart.mean() < 0.1  # neither rounds exactly
 
 
 @pytest.mark.parametrize("name", FRAMES)

@@ -9,8 +9,9 @@ from test_crop_warp import CORNERS
 
 import roicy
 
-COLORS = ["nv12", "nv21", "i420", "yv12", "yuyv", "yuy2", "uyvy", "p010"]
 OF_420 = ["nv12", "nv21", "i420", "yv12", "p010"]
+PACKED = ["yuyv", "yuy2", "yvyu", "uyvy"]
+COLORS = [*OF_420, *PACKED, "nv16", "nv24", "i422"]
 # A byte is rounded, and what is lost in three products and their scales is less than 0.07.
 ROUNDED = {"rtol": 0, "atol": 0.57}
 
@@ -20,28 +21,29 @@ def planes_of(color, height=22, width=38, seed=0):
     bits = 10 if color == "p010" else 8
     rng = np.random.default_rng(seed)
     rows = (height + 1) // 2 if color in OF_420 else height
-    shapes = [(height, width), *[(rows, (width + 1) // 2)] * 2]
+    columns = width if color == "nv24" else (width + 1) // 2
+    shapes = [(height, width), *[(rows, columns)] * 2]
     return [rng.integers(0, 2**bits, shape, dtype=np.uint16) for shape in shapes], bits
 
 
 def stored(color, planes):
     """Return planes as the tuple that a camera gives, or None, and as one array, or None."""
     y, u, v = planes
-    u, v = (v, u) if color in ("nv21", "yv12") else (u, v)
+    u, v = (v, u) if color in ("nv21", "yv12", "yvyu") else (u, v)
     dtype, shift = (np.uint16, 6) if color == "p010" else (np.uint8, 0)
     y, u, v = ((plane << shift).astype(dtype) for plane in (y, u, v))
-    even = y.shape[1] % 2 == 0
-    if color not in OF_420 and not even:
+    even = y.shape[1] % 2 == 0 or color == "nv24"
+    if color in PACKED and not even:
         return None, None
-    if color not in OF_420:
+    if color in PACKED:
         both = np.stack([u, v], -1).reshape(y.shape)
         pairs_of = [both, y] if color == "uyvy" else [y, both]
         return None, np.stack(pairs_of, -1)
-    if color in ("i420", "yv12"):
+    if color in ("i420", "yv12", "i422"):
         flat = np.concatenate([plane.reshape(-1) for plane in (y, u, v)])
         return (y, u, v), flat.reshape(-1, y.shape[1]) if even else None
     both = np.stack([u, v], -1)
-    return (y, both), np.concatenate([y, both.reshape(len(u), -1)]) if even else None
+    return (y, both), np.concatenate([y, both.reshape(-1, y.shape[1])]) if even else None
 
 
 def padded(array):
@@ -77,11 +79,12 @@ def test_every_pixel(color, color_range, color_matrix, isa):
                 np.testing.assert_allclose(got, want, **ROUNDED)
 
 
-@pairs(color=["nv12", "i420", "yuyv", "p010"], isa=ISAS)
+@pairs(color=["nv12", "i420", "yuyv", "p010", "nv24", "i422", "rgb565"], isa=ISAS)
 def test_same_as_of_the_converted_frame(color, isa):
     """In every way to read a frame: strips, rows, regions of frames and of boxes."""
-    planes, _ = planes_of(color, 130, 210)
-    _, frame = stored(color, planes)
+    frame = np.random.default_rng(0).integers(0, 2**16, (130, 210), np.uint16)
+    if color != "rgb565":
+        _, frame = stored(color, planes_of(color, 130, 210)[0])
     whole = [(0, 0, 210, 130)]
     rgb = roicy.crop(frame, whole, (130, 210), color=color, dtype=np.uint8, channels="last")[0]
     many = [(x, y, x + 150, y + 90) for x in range(0, 60, 7) for y in range(0, 40, 9)]
@@ -207,6 +210,36 @@ def test_opencv(color, code):
     np.testing.assert_allclose(got.astype(int), want, rtol=0, atol=1)
 
 
+def test_rgb565(isa):
+    """All numbers of 16 bits, as FFmpeg and others widen them: high bits are repeated."""
+    frame = np.arange(2**16, dtype=np.uint16).reshape(256, 256)
+    red, green, blue = frame >> 11, frame >> 5 & 63, frame & 31
+    want = np.stack([red << 3 | red >> 2, green << 2 | green >> 4, blue << 3 | blue >> 2], -1)
+    options = {"color": "rgb565", "channels": "last", "dtype": np.uint8}
+    wide = np.zeros((512, 600), np.uint16)[1::2, 300:44:-1]
+    wide[...] = frame
+    of_bytes = frame.view(np.uint8).reshape(256, 256, 2)
+    for given in (frame, frame[None], wide, of_bytes, np.asfortranarray(of_bytes)):
+        got = roicy.crop(given, [(0, 0, 256, 256)], (256, 256), **options)[0]
+        np.testing.assert_array_equal(got, want)
+    for width in (1, 2, 67):
+        got = roicy.crop(frame[:3, :width], [(0, 0, width, 3)], (3, width), **options)[0]
+        np.testing.assert_array_equal(got, want[:3, :width])
+
+
+@pytest.mark.parametrize("apart", [0, 7, 200])
+def test_planes_with_a_stride_of_packed_ones(apart, isa):
+    """Y in each second byte, and U and V in each fourth, wherever they lie."""
+    planes, _ = planes_of("i422", 4, 200)
+    memory = np.zeros((3, 4, 800 + apart), np.uint8)
+    given = (memory[2, :, :400:2], memory[apart % 2, :, apart : 800 + apart : 4][:, :100],
+             memory[1, :, 1:801:4][:, :100])  # fmt: skip
+    for plane, values in zip(given, planes, strict=True):
+        plane[...] = values
+    want = roicy.crop(tuple(plane.astype(np.uint8) for plane in planes), BOXES, 9, color="i422")
+    np.testing.assert_array_equal(roicy.crop(given, BOXES, 9, color="i422"), want)
+
+
 FRAME = np.zeros((30, 20), np.uint8)
 PADDED = np.zeros((30, 24), np.uint8)[:, :20]
 PLANES = (np.zeros((20, 20), np.uint8), np.zeros((10, 20), np.uint8))
@@ -216,7 +249,7 @@ PLANES_OF_PAIRS = (PLANES[0], PLANES[1].reshape(10, 10, 2))
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"color": "rgb"}, ValueError, "color: 'rgb', expected 'nv12', 'nv21', 'i420'"),
+        ({"color": "rgb"}, ValueError, "color: 'rgb', expected 'nv12', 'nv21', 'nv16'"),
         ({"color_range": "tv"}, ValueError, "color_range: 'tv', expected 'video' or 'full'"),
         ({"color_matrix": "bt470"}, ValueError, "color_matrix: 'bt470', expected 'bt601', 'bt709'"),
         ({"frames": np.zeros((30, 20, 3), np.uint8)}, ValueError, r"frames: shape \(30, 20, 3\)"),
@@ -237,6 +270,16 @@ PLANES_OF_PAIRS = (PLANES[0], PLANES[1].reshape(10, 10, 2))
         ({"frames": (FRAME[0], FRAME)}, ValueError, r"frames\[0\]: shape \(20,\), expected \(H, W"),
         ({"frames": np.zeros((3, 3), np.uint8), "color": "yuyv"}, ValueError, "frames: shape .*ev"),
         ({"frames": np.zeros((3, 3, 2), np.uint8), "color": "uyvy"}, ValueError, "an even W"),
+        ({"frames": np.zeros((31, 20), np.uint8), "color": "nv16"}, ValueError, r"\(2 \* H, W\)"),
+        ({"frames": np.zeros((30, 21), np.uint8), "color": "i422"}, ValueError, "with an even W"),
+        ({"frames": np.zeros((31, 20), np.uint8), "color": "nv24"}, ValueError, r"\(3 \* H"),
+        ({"frames": PADDED, "color": "nv24"}, ValueError, "frames: rows 24 bytes apart, expected"),
+        ({"frames": PADDED, "color": "i422"}, ValueError, "frames: .*pass its planes"),
+        ({"frames": PLANES, "color": "nv24"}, ValueError, r".*expected \(20, 40\)"),
+        ({"frames": PLANES, "color": "i422"}, ValueError, r"frames: a tuple of 2, .*\(y, u, v\)"),
+        ({"frames": PLANES, "color": "rgb565"}, ValueError, "frames: a tuple, expected one array"),
+        ({"color": "rgb565"}, TypeError, "frames: dtype uint8, expected uint16 for color='rgb565'"),
+        ({"frames": np.zeros(4, np.uint16), "color": "rgb565"}, ValueError, r"expected \(H, W"),
         ({"pad_value": (1, 2)}, ValueError, "pad_value: .*expected a number or 3"),
     ],
     ids=lambda v: str(v)[:30],

@@ -91,6 +91,8 @@ cdef extern from "images/structs.h":
     ctypedef struct Yuv "struct crop_yuv":
         int shared
         bint wide
+        bint each
+        bint rgb565
         int16_t luma
         int16_t *bias
         int16_t *from_u

@@ -104,7 +104,8 @@ static FORCE_INLINE void yuv_read(const struct crop_yuv *yuv, const char *luma, 
         yuv_gather(luma + step, 2 * step, yuv->wide, count / 2, to->odd);
         yuv_gather(u, apart, yuv->wide, (count + 1) / 2, to->u);
         yuv_gather(v, chroma[1].stride_x, yuv->wide, (count + 1) / 2, to->v);
-    } else if (!yuv->wide && !yuv->shared && step == 2 && apart == 4) {
+    } else if (!yuv->wide && !yuv->shared && step == 2 && apart == 4 && luma - first < 2 &&
+               u - first < 4 && v > first && v - first < 4) {
         const ptrdiff_t places[4] = {luma - first, luma + 2 - first, u - first, v - first};
         yuv_gather_fours(first, places, to);
     } else if (yuv->wide) {
@@ -262,6 +263,33 @@ static FORCE_INLINE void yuv_convert_run(const struct crop_yuv *yuv, const char 
         yuv_mix(yuv, &numbers, i / 2, to + 3 * i);
 }
 
+/* The same where each pixel has U and V of its own: pixels get those of the even ones, and then odd
+   pixels are converted again. */
+static NOINLINE void yuv_convert_each(const struct crop_yuv *yuv, const char *luma, ptrdiff_t step,
+                                      const struct crop_plane *chroma, int count, ptrdiff_t wanted,
+                                      uint8_t *to) {
+    struct crop_plane odd[2] = {chroma[0], chroma[1]};
+    uint8_t pixels[YUV_SPARE];
+    for (int i = 0; i < 2; i++)
+        odd[i].start += odd[i].stride_x / 2;
+    yuv_convert_run(yuv, luma, step, chroma, count, wanted, to);
+    yuv_convert_run(yuv, luma, step, odd, count & ~1, wanted, pixels);
+    for (int i = 1; i < YUV_RUN && i < wanted; i += 2)
+        memcpy(to + 3 * i, pixels + 3 * i, 3);
+}
+
+/* Converts red, green and blue of 5, 6 and 5 bits.  Their high bits are repeated as low bits. */
+static NOINLINE void rgb565_convert(const char *from, ptrdiff_t step, ptrdiff_t count,
+                                    uint8_t *to) {
+    for (ptrdiff_t i = 0; i < count; i++) {
+        uint16_t all;
+        memcpy(&all, from + i * step, sizeof all);
+        to[3 * i] = (uint8_t)((all >> 8 & 0xf8) | all >> 13);
+        to[3 * i + 1] = (uint8_t)((all >> 3 & 0xfc) | (all >> 9 & 3));
+        to[3 * i + 2] = (uint8_t)((all << 3 & 0xf8) | (all >> 2 & 7));
+    }
+}
+
 /* Converts pixels x .. x + count - 1 of row y of YCbCr; x is even.  The YUV_SPARE bytes after them
    may change.  YUV_RUN pixels are always converted: beyond the last one too or, at the edge of the
    frame, before the first.  The row YUV_AHEAD rows below is prefetched, since it is read soon. */
@@ -272,6 +300,10 @@ static NOINLINE void crop_convert(const struct crop_source *source, ptrdiff_t y,
     const char *row = source->start + y * source->stride_y;
     ptrdiff_t step = source->stride_x, width = source->width;
     ptrdiff_t ahead = y + YUV_AHEAD < source->height ? YUV_AHEAD : 0;
+    if (yuv.rgb565) {
+        rgb565_convert(row + x * step, step, count, to);
+        return;
+    }
     for (ptrdiff_t at = 0; at < count; at += YUV_RUN) {
         struct crop_plane chroma[2] = {source->chroma[0], source->chroma[1]};
         uint8_t edge[YUV_SPARE];
@@ -286,13 +318,18 @@ static NOINLINE void crop_convert(const struct crop_source *source, ptrdiff_t y,
             prefetch_l1(chroma[i].start + (ahead >> yuv.shared) * chroma[i].stride_y);
         }
         prefetch_l1(row + first * step + ahead * source->stride_y);
+        if (left >= YUV_RUN && yuv.each) {
+            yuv_convert_each(&yuv, row + first * step, step, chroma, YUV_RUN, count - at,
+                             to + 3 * at);
+            continue;
+        }
         if (left >= YUV_RUN) {
             yuv_convert_run(&yuv, row + first * step, step, chroma, YUV_RUN, count - at,
                             to + 3 * at);
             continue;
         }
-        yuv_convert_run(&yuv, row + first * step, step, chroma, (int)(width - first), YUV_RUN,
-                        edge);
+        (yuv.each ? yuv_convert_each : yuv_convert_run)(&yuv, row + first * step, step, chroma,
+                                                        (int)(width - first), YUV_RUN, edge);
         memcpy(to + 3 * at, edge + 3 * (x + at - first), (size_t)(3 * (count - at)));
     }
 }

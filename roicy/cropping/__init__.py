@@ -135,20 +135,24 @@ def crop(
         the lowest number of the type.
     boxes_num : (N,) ints, optional
         Number of boxes of each frame, for boxes without frame_index, which are sorted by frame.
-    color : {"nv12", "nv21", "i420", "yv12", "yuyv", "yuy2", "uyvy", "p010"}, optional
-        The format of frames that are YCbCr.  The result has red, green and blue.  A pixel becomes
-        three bytes, at most 0.6 from the exact numbers, so the result is what a frame that was
-        converted before would give.  Only what boxes read is converted.
+    color : str, optional
+        The format of frames that are YCbCr, or of 16 bits a pixel.  The result has red, green and
+        blue.  A pixel becomes three bytes, at most 0.6 from the exact numbers, so the result is
+        what a frame that was converted before would give.  Only what boxes read is converted.
 
         - 4:2:0, an array (H + H / 2, W) or (N, H + H / 2, W), with the rows of Y and then those
           of U and V: pair by pair ("nv12"; "nv21" has V first; "p010" has numbers of uint16, whose
           upper ten bits count), or U before V, two of their rows in a row ("i420"; "yv12" has V
           first).
-        - 4:2:2, an array (H, W, 2), (H, 2 * W) or (N, H, W, 2): bytes Y, U, Y, V ("yuyv" and
-          "yuy2" are the same), or U, Y, V, Y ("uyvy").
-        - A tuple of planes is one frame of 4:2:0, and each has strides of its own: (y, uv) with
-          arrays (H, W), and (H / 2, W / 2, 2) or (H / 2, W); (y, u, v) for "i420", and (y, v, u)
-          for "yv12".  Half of an odd number is rounded up.
+        - 4:2:2, an array (2 * H, W) or (N, 2 * H, W), as "nv12" ("nv16") or "i420" ("i422").  Or
+          one (H, W, 2), (H, 2 * W) or (N, H, W, 2): bytes Y, U, Y, V ("yuyv" and "yuy2" are the
+          same), Y, V, Y, U ("yvyu"), or U, Y, V, Y ("uyvy").
+        - 4:4:4, an array (3 * H, W) or (N, 3 * H, W), as "nv12" ("nv24").
+        - A tuple of planes is one frame, and each has strides of its own: (y, uv) with arrays
+          (H, W), and of 4:2:0 (H / 2, W / 2, 2) or (H / 2, W); (y, u, v) for "i420" and "i422",
+          and (y, v, u) for "yv12".  Half of an odd number is rounded up.
+        - "rgb565", an array (H, W) or (N, H, W) of uint16, or (H, W, 2) of their bytes: red of 5
+          bits, green of 6 and blue of 5, which are the lowest.
 
         A list has several frames, of different sizes.
     color_range, color_matrix : {"video", "full"}, {"bt601", "bt709", "bt2020"}, optional

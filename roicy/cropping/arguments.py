@@ -34,8 +34,15 @@ FITS = ("stretch", "letterbox", "letterbox_top_left", "cover", "line")
 RULES = {False: 0, True: 1, "pillow": 2, "nearest": 3}  # by antialias, as in pyx/images/axis.h
 BORDERS = ("image", "crop", "constant")
 CHANNELS = ("first", "last")
-COLORS = ("nv12", "nv21", "i420", "yv12", "yuyv", "yuy2", "uyvy", "p010")
-PACKED = {"yuyv": (0, 1), "yuy2": (0, 1), "uyvy": (1, 0)}  # which of two bytes is Y, and which not
+# How many rows and columns of Y share one of U and V, in frames that have planes
+SHARED = {
+    "nv12": (2, 2), "nv21": (2, 2), "nv16": (1, 2), "nv24": (1, 1), "i420": (2, 2), "yv12": (2, 2),
+    "i422": (1, 2), "p010": (2, 2),
+}  # fmt: skip
+THREE = ("i420", "yv12", "i422")  # planes
+PACKED = {"yuyv": (0, 1), "yuy2": (0, 1), "yvyu": (0, 1), "uyvy": (1, 0)}  # where Y is in two bytes
+V_FIRST = ("nv21", "yv12", "yvyu")
+COLORS = (*SHARED, *PACKED, "rgb565")
 RANGES = ("video", "full")
 # The weights of red and blue in Y.
 KR_KB = {"bt601": (0.299, 0.114), "bt709": (0.2126, 0.0722), "bt2020": (0.2627, 0.0593)}
@@ -57,6 +64,8 @@ class Yuv(NamedTuple):
 
     shared: int  # 1 where two rows of Y share a row of U and V
     wide: bool  # whether numbers have two bytes
+    each: bool  # whether each pixel has its own U and V
+    rgb565: bool  # whether pixels are red, green and blue in two bytes
     luma: int  # the scale of Y
     channels: list[tuple[int, int, int]]  # bias, and the scales of U and V
 
@@ -150,15 +159,17 @@ def _axes_hint(frame: Any, shape: tuple[int, ...]) -> str:
 
 def _yuv_array(name: str, value: Any, color: str) -> np.ndarray:
     """Return an array of YCbCr."""
-    types, expected = ("H", "uint16") if color == "p010" else ("B", "uint8")
+    types, expected = ("H", "uint16") if color in ("p010", "rgb565") else ("B", "uint8")
+    if color == "rgb565" and getattr(value, "dtype", None) == np.uint8 and value.shape[-1:] == (2,):
+        value = np.ascontiguousarray(value).view(np.uint16)[..., 0]
     return _taken(name, value, types, f"{expected} for color={color!r}")
 
 
 def _yuv_planes(name: str, value: tuple[Any, ...], color: str) -> list[np.ndarray]:
     """Return Y, U and V of one frame that is given as a tuple of planes."""
-    if color in PACKED:
+    if color not in SHARED:
         raise ValueError(f"{name}: a tuple, expected one array for color={color!r}")
-    names = "(y, u, v)" if color == "i420" else "(y, v, u)" if color == "yv12" else "(y, uv)"
+    names = "(y, v, u)" if color == "yv12" else "(y, u, v)" if color in THREE else "(y, uv)"
     if len(value) != names.count(",") + 1:
         raise ValueError(
             f"{name}: a tuple of {len(value)}, expected the planes {names} of one frame for "
@@ -167,7 +178,7 @@ def _yuv_planes(name: str, value: tuple[Any, ...], color: str) -> list[np.ndarra
     planes = [_yuv_array(f"{name}[{i}]", one, color) for i, one in enumerate(value)]
     if planes[0].ndim != 2:
         raise ValueError(f"{name}[0]: shape {planes[0].shape}, expected (H, W)")
-    height, width = ((extent + 1) // 2 for extent in planes[0].shape)
+    height, width = map(_shares, planes[0].shape, SHARED[color])
     for i, plane in enumerate(planes[1:], 1):
         shapes = [(height, width)] if len(value) == 3 else [(height, 2 * width), (height, width, 2)]
         if plane.shape not in shapes:
@@ -188,7 +199,7 @@ def _yuv_frame(name: str, value: Any, color: str, several: bool) -> list[np.ndar
     else:
         planes = _yuv_split(name, _yuv_array(name, value, color), color, several)
     _arguments.extents(name, (len(planes[0]), 3, *planes[0].shape[1:]))
-    return planes if color not in ("nv21", "yv12") else [planes[0], planes[2], planes[1]]
+    return [planes[0], planes[2], planes[1]] if color in V_FIRST else planes
 
 
 def _yuv_split(name: str, value: np.ndarray, color: str, several: bool) -> list[np.ndarray]:
@@ -205,25 +216,40 @@ def _yuv_split(name: str, value: np.ndarray, color: str, several: bool) -> list[
             )
         other = value[..., packed[1]]
         return [value[..., packed[0]], other[..., 0::2], other[..., 1::2]]
-    if not 2 <= len(shape) <= 2 + several or shape[-2] % 3 == 1 or shape[-1] % 2:
-        expected = "(H + H / 2, W)" + (" or (N, H + H / 2, W)" if several else "")
-        raise ValueError(
-            f"{name}: shape {shape}, expected {expected} with an even W, or planes (a tuple)"
-        )
+    if color == "rgb565":
+        if not 2 <= len(shape) <= 2 + several:
+            expected = "(H, W)" + (" or (N, H, W)" if several else "")
+            raise ValueError(f"{name}: shape {shape}, expected {expected} of uint16")
+        return [value[None] if value.ndim == 2 else value] * 3
+    down, across = SHARED[color]
+    fits = 2 <= len(shape) <= 2 + several and shape[-1] % across == 0
+    height = shape[-2] * down * across // (down * across + 2) if fits else 0
+    rows, width = _shares(height, down), shape[-1] // across
+    if not fits or shape[-2] != height + rows * 2 // across:
+        extents = ("3 * H" if across == 1 else "2 * H" if down == 1 else "H + H / 2") + ", W"
+        expected = f"({extents})" + (f" or (N, {extents})" if several else "")
+        even = " with an even W" if across == 2 else ""
+        raise ValueError(f"{name}: shape {shape}, expected {expected}{even}, or planes (a tuple)")
     value = value[None] if value.ndim == 2 else value
-    rows, width = (shape[-2] + 1) // 3, shape[-1] // 2
-    luma, rest = value[:, : value.shape[1] - rows], value[:, value.shape[1] - rows :]
-    if color in ("i420", "yv12"):
-        if rest.size and value.strides[1] != value.shape[2] * value.strides[2]:
-            raise ValueError(
-                f"{name}: rows {value.strides[1]} bytes apart, expected "
-                f"{value.shape[2] * value.strides[2]}: a row of an array of {color!r} has two rows "
-                "of U or V, and nothing tells how a padded one is divided; pass its planes, a "
-                "tuple of three arrays"
-            )
+    luma, rest = value[:, :height], value[:, height:]
+    if color not in THREE and across == 2:
+        return [luma, rest[:, :, 0::2], rest[:, :, 1::2]]
+    if rest.size and value.strides[1] != value.shape[2] * value.strides[2]:
+        raise ValueError(
+            f"{name}: rows {value.strides[1]} bytes apart, expected "
+            f"{value.shape[2] * value.strides[2]}: nothing tells how padded rows of U and V of "
+            f"{color!r} are divided; pass its planes, a tuple of arrays"
+        )
+    if color in THREE:
         both = rest.reshape(len(value), 2, rows, width)
         return [luma, both[:, 0], both[:, 1]]
-    return [luma, rest[:, :, 0::2], rest[:, :, 1::2]]
+    both = rest.reshape(len(value), rows, width, 2)
+    return [luma, both[..., 0], both[..., 1]]
+
+
+def _shares(extent: int, pixels: int) -> int:
+    """Return how many numbers of U or V pixels have that share them."""
+    return -(-extent // pixels)
 
 
 def _yuv(color: str, color_range: str, color_matrix: str) -> Yuv:
@@ -242,7 +268,9 @@ def _yuv(color: str, color_range: str, color_matrix: str) -> Yuv:
         lost = (1 + bool(u) + bool(v)) / 2
         bias = 32 * (0.5 - luma * black) + lost
         channels.append((round(bias), round(u * 2**13), round(v * 2**13)))
-    return Yuv(int(color not in PACKED), wide, round(luma * 2**14), channels)
+    shared, across = SHARED.get(color, (1, 2))
+    kind = shared - 1, wide, across == 1, color == "rgb565"
+    return Yuv(*kind, round(luma * 2**14), channels)
 
 
 def frames(value: Any, color: Any, color_range: str, color_matrix: str) -> Frames:

@@ -19,7 +19,10 @@ from .strings import (
     values,
 )
 
-COLORS = ("nv12", "nv21", "i420", "yv12", "yuyv", "yuy2", "uyvy", "p010")
+COLORS = (
+    "nv12", "nv21", "i420", "yv12", "yuyv", "yuy2", "uyvy", "p010", "nv16", "nv24", "i422", "yvyu",
+    "rgb565",
+)  # fmt: skip
 
 
 def crop_frames(data):
@@ -44,17 +47,23 @@ def crop_frames(data):
 def yuv_frame(data, color):
     """Return a frame of YCbCr: its planes, or an array."""
     h, w = data.below(18), data.below(30)
-    dtype = np.uint16 if color == "p010" else np.uint8
+    dtype = np.uint16 if color in ("p010", "rgb565") else np.uint8
 
     def plane(*shape):
         return disguised(data, (np.arange(math.prod(shape)) * 77).astype(dtype).reshape(shape))
 
-    if color in ("yuyv", "yuy2", "uyvy"):
+    if color in ("yuyv", "yuy2", "yvyu", "uyvy"):
         return plane(h, w // 2 * 2, 2)
-    if data.below(2):
+    if color == "rgb565":
+        return plane(h, w)
+    if color in ("nv16", "i422", "nv24") and data.below(2):
+        return plane(h * (3 if color == "nv24" else 2), w if color == "nv24" else w // 2 * 2)
+    if color not in ("nv16", "i422", "nv24") and data.below(2):
         return plane((h + 1) // 2 + h, w // 2 * 2)
-    half = ((h + 1) // 2, (w + 1) // 2)
-    if color in ("i420", "yv12"):
+    half = (h if color in ("nv16", "i422", "nv24") else (h + 1) // 2, (w + 1) // 2)
+    if color == "nv24":
+        half = h, w
+    if color in ("i420", "yv12", "i422"):
         return plane(h, w), plane(*half), plane(*half)
     return plane(h, w), plane(*half, 2)
 
