@@ -71,6 +71,7 @@ def calls():
     masks = X[:, 0]
     yield "paste_masks", lambda f, **o: f(masks, BOXES[:, 1:], (12, 10), **o)
     yield "paste_masks", lambda f, **o: f(masks, BOXES[:, 1:], (12, 10), threshold=None, **o)
+    yield "prototype_masks", lambda f, **o: f(X[0], X[:, :, 0, 0], BOXES[:, 1:], (12, 10), **o)
 
 
 CALLS = [(name, call) for name, call in calls()]
