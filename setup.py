@@ -37,6 +37,7 @@ KERNELS = {
         "plan/": ("plan",),
         "methods/": ("methods",),
         "images/": ("crop", "paste"),
+        "attention/": ("attention",),
     }.items()
     for name in names
 }

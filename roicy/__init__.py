@@ -3,6 +3,7 @@
 # isort: off
 from ._config import __version__, show_config
 from ._threads import get_num_threads, set_num_threads
+from .attention import deformable_attention, deformable_attention_backward
 from .cropping import crop, crop_lines
 from .integrals import (
     prroi_pool, prroi_pool_backward, prroi_pool_backward_boxes, ps_prroi_pool,
@@ -25,7 +26,8 @@ from .prototypes import prototype_masks
 
 __all__ = [
     "__version__", "crop", "crop_and_resize", "crop_and_resize_backward",
-    "crop_and_resize_backward_boxes", "crop_lines", "get_num_threads", "multiscale_roi_align",
+    "crop_and_resize_backward_boxes", "crop_lines", "deformable_attention",
+    "deformable_attention_backward", "get_num_threads", "multiscale_roi_align",
     "multiscale_roi_align_backward", "multiscale_roi_align_backward_boxes",
     "multiscale_roi_align_rotated", "multiscale_roi_align_rotated_backward",
     "multiscale_roi_align_rotated_backward_boxes", "paste_masks", "prototype_masks",

@@ -118,6 +118,8 @@ Numbers = SupportsFloat | Sequence[SupportsFloat] | NDArray[Any] | None
 Frames = Picture | Sequence[Picture | tuple[Picture, ...]]
 BoxesOfFrames = Readable | Sequence[Any]
 Quantization = tuple[SupportsFloat, SupportsIndex] | None
+Extents = Readable | Sequence[Sequence[SupportsIndex]]
+Points = Sequence[SupportsIndex] | NDArray[np.integer[Any]] | None
 if not TYPE_CHECKING:  # all of these, for pydantic
     for _name in set(globals()) - {"_OTHERS", *_OTHERS}:
         globals()[_name] = Annotated[globals()[_name], _ByClass()]
@@ -137,3 +139,4 @@ Form = Literal["image", "rle"]
 Rule = Literal["torchvision", "detectron2", "mmdet"]
 PrototypeRule = Literal["ultralytics", "ultralytics_native", "yolov5", "yolov5_native"]
 Method = Literal["bilinear", "nearest"]
+Padding = Literal["zeros", "border"]

@@ -50,6 +50,9 @@ def calls():
     places = np.array([[1, 2, 30, 40], [5.5, 3, 60, 50], [0, 0, 79, 59]])
     _, argmax = roicy.roi_pool(x, boxes, 3, return_argmax=True)
     many = {"num_threads": 2}
+    value, at = RNG.random((2, 120, 4, 5)).astype("f2"), RNG.random((2, 90, 4, 1, 60, 2))
+    sampled = (value, [(12, 10)], at, at[..., 0])
+    far = RNG.random((2, 90, 20)).astype("f2")
     levels = {"spatial_scale": [1.0, 0.5], "canonical_scale": 100}
     shape = x.shape
     pooled, of_map = np.zeros(grad.shape, np.float32), np.zeros(shape, np.float32)
@@ -129,6 +132,16 @@ def calls():
                     masks, masks[:3, 0, :4], places, (60, 80), out=out, num_threads=2
                 ),
                 np.zeros((3, 60, 80), np.uint8),
+            ),
+            "attention": (
+                lambda out: roicy.deformable_attention(*sampled, out=out, **many),
+                np.zeros((2, 90, 20), np.float16),
+            ),
+            "gradients of attention": (
+                lambda _: np.stack(
+                    [one.sum() for one in roicy.deformable_attention_backward(far, *sampled)]
+                ),
+                None,
             ),
             "kept result": (kept_result(x, boxes), None),
         }

@@ -14,7 +14,7 @@ ENDINGS = ("pxd", "pyx", "h")
 FILES = [path.relative_to(PYX) for ending in ENDINGS for path in PYX.rglob(f"*.{ending}")]
 # For each folder, what it may import.  A folder stands for all of its files.
 MAY_IMPORT = {
-    "simd": ("simd", "images"),  # images are summed and sampled for each instruction set, too
+    "simd": ("simd", "images", "attention"),  # both are computed for each instruction set, too
     "plan": (
         "plan", "simd", "threads", "tuning",
         "roicy._kernels.isa", "roicy._kernels.machine", "roicy._kernels.methods",
@@ -23,6 +23,9 @@ MAY_IMPORT = {
     "passes": ("passes", "plan", "simd", "tuning"),
     "methods": ("methods", "passes", "plan", "simd", "tuning", "images.structs"),
     "images": ("images", "simd", "threads", "tuning", "roicy._kernels.isa"),
+    "attention": (
+        "attention", "simd", "threads", "tuning", "images.buffers", "roicy._kernels.isa",
+    ),
     "onnxruntime": (
         "onnxruntime", "roicy._config", "roicy.compat.onnx._table", "roicy.onnxruntime._claims",
     ),

@@ -118,6 +118,12 @@ assert_type(images, NDArray[Any])
 codes = roicy.paste_masks(Tensor(), Tensor(), [8, 9], threshold=None, padding=1, format="rle")
 print(codes[0]["counts"].decode(), codes[0]["size"])
 
+value, at, by = np.zeros((1, 6, 1, 4)), np.zeros((1, 3, 1, 1, 2, 2)), np.zeros((1, 3, 1, 1, 2))
+sums = roicy.deformable_attention(value, [(2, 3)], at, by, padding="border", num_threads=1)
+assert_type(sums, NDArray[Any])
+given = (value, np.array([[2, 3]]), at[:, :, :, 0], by[:, :, :, 0])
+of_value, of_places, _ = roicy.deformable_attention_backward(sums, *given, points=[2])
+
 roicy.set_num_threads(roicy.get_num_threads())
 roicy.show_config()
 version: str = roicy.__version__
@@ -147,6 +153,7 @@ WRONG = [
     "roicy.roi_align_rotated(features, boxes, 7, clockwize=True)",
     "roicy.multiscale_roi_align([features], boxes, 7, imagesize=(8, 8))",
     "roicy.paste_masks(features[0], boxes, (8, 8), format='rle', treshold=0.5)",
+    "roicy.deformable_attention(features, [(1, 2)], boxes, boxes, mode='bicubic')",
     "roicy.set_num_threads(num_thread=1)",
     "roicy.compat.mmcv.RoIAlignRotated(7, 1.0, alligned=True)",
     "roicy.compat.onnx.RoiAlign(features, boxes, [0], output_hight=2)",

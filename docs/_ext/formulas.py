@@ -72,6 +72,10 @@ FORMULAS = {
     ],
     "roi_align_rotated": [ROTATED],
     "crop_and_resize": [CORNERS],
+    "deformable_attention": [
+        r"\mathrm{out}_{nqmd} = \sum_{l,\,p} \mathrm{weights}_{nqmlp}\,"
+        r" f_{nlmd}(\mathrm{locations}_{nqmlp}),\quad f \text{: the bilinear surface of a level}"
+    ],
     "multiscale_roi_align": [LEVEL],
     "multiscale_roi_align_rotated": [LEVEL],
 }

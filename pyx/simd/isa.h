@@ -1,5 +1,6 @@
 /* Fills the tables of an instruction set: ISA, which a file of that name defines.  It is compiled
    with the flags of that instruction set. */
+#include "attention/attention.h"
 #include "images/masks.h"
 #include "images/rows.h"
 #include "images/store.h"
@@ -44,6 +45,9 @@
      OF(add_sparse_slopes, type),                                                                  \
      OF(sum_strip, type),                                                                          \
      OF(sum_strip_columns, type),                                                                  \
+     OF(attend, type),                                                                             \
+     OF(attend_slopes, type),                                                                      \
+     OF(attend_value, type),                                                                       \
      .narrow = narrow,                                                                             \
      .copy_runs = copy_runs,                                                                       \
      .widen_runs = widen_runs,                                                                     \

@@ -6,6 +6,7 @@
 #ifndef ROICY_TABLE_H
 #define ROICY_TABLE_H
 
+#include "attention/structs.h"
 #include "images/structs.h"
 
 /* What `void` points to is REAL.  The files named here say what functions do. */
@@ -129,6 +130,11 @@ struct simd {
                      const int64_t (*pixels)[2], void *memory);
     void (*mask_begin)(struct mask_lines *lines, ptrdiff_t first, ptrdiff_t stop);
     const void *(*mask_line)(struct mask_lines *lines, ptrdiff_t line);
+
+    /* attention/attend.inc.h, slopes.inc.h */
+    void (*attend)(const struct attention *call, const struct attention_part *part);
+    void (*attend_slopes)(const struct attention *call, const struct attention_part *part);
+    void (*attend_value)(const struct attention *call, const struct attention_part *part);
 };
 
 /* Copies the next lines of a stream. */

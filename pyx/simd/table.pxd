@@ -5,6 +5,7 @@ table, float or double.
 """
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
+from attention.structs cimport Attention, Part
 from images.structs cimport (Axis, CropPixels, CropTarget, Lines, MaskLines, Masks, Source, Span,
                              Strip, Sums, Warp)
 from simd.structs cimport (Pixels, PlaneRows, Samples, SlopeTaps, Stream, Strides, Taps, Target,
@@ -160,6 +161,11 @@ cdef extern from "simd/table.h":
             void *memory) noexcept nogil
         void (*mask_begin)(MaskLines *lines, Py_ssize_t first, Py_ssize_t stop) noexcept nogil
         const void *(*mask_line)(MaskLines *lines, Py_ssize_t line) noexcept nogil
+
+        # attention/
+        void (*attend)(const Attention *call, const Part *part) noexcept nogil
+        void (*attend_slopes)(const Attention *call, const Part *part) noexcept nogil
+        void (*attend_value)(const Attention *call, const Part *part) noexcept nogil
 
     void stream_some(const Simd *simd, Stream *run) noexcept nogil
     void stream_rest(const Simd *simd, Stream *run) noexcept nogil

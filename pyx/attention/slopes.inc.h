@@ -1,0 +1,81 @@
+/* The gradients of deformable attention, of which attend.inc.h has the points.  attention.h
+   includes this file once for each type REAL. */
+
+/* The sum of a lane vector, by halves. */
+static FORCE_INLINE REAL NAME(folded)(REAL *sums) {
+    for (int half = LANES / 2; half > 0; half /= 2)
+        for (int l = 0; l < half; l++)
+            sums[l] += sums[l + half];
+    return sums[0];
+}
+
+/* dots[k] = the gradient of the result times each of the four pixels of point t. */
+static FORCE_INLINE void NAME(dot_pixels)(const struct attention *call, const struct POINTS *points,
+                                          ptrdiff_t t, const REAL *grad, REAL *dots) {
+    const REAL *at[4];
+    NAME(pixels_of)(call, points, t, 0, at);
+    for (int k = 0; k < 4; k++) {
+        REAL sums[LANES] = {0};
+        ptrdiff_t c = 0;
+        for (; c + LANES <= call->channels; c += LANES)
+#pragma omp simd
+            for (int l = 0; l < LANES; l++)
+                sums[l] = NAME(FUSED)(grad[c + l], at[k][c + l], sums[l]);
+        for (int l = 0; c < call->channels; c++, l++)
+            sums[l] = NAME(FUSED)(grad[c], at[k][c], sums[l]);
+        dots[k] = NAME(folded)(sums);
+    }
+}
+
+/* The gradients of locations and weights of some queries. */
+static NOINLINE void NAME(attend_slopes)(const struct attention *call,
+                                         const struct attention_part *part) {
+    struct POINTS points;
+    const ptrdiff_t before = part->image * call->queries, all = call->points;
+    const ptrdiff_t stop = (before + part->stop) * call->heads;
+    for (ptrdiff_t row = (before + part->first) * call->heads; row < stop; row++)
+        for (ptrdiff_t first = 0; first < all; first += POINTS_AT_ONCE) {
+            const REAL *grad = (const REAL *)call->grad + row * call->channels;
+            REAL *of_locations = (REAL *)call->grad_locations + 2 * (row * all + first);
+            REAL *of_weights = (REAL *)call->grad_weights + row * all + first;
+            NAME(find_points)(call, part->image, row, first, &points);
+            for (ptrdiff_t t = 0; t < points.count; t++) {
+                REAL dots[4], sum = 0, u = points.fraction_x[t], v = points.fraction_y[t];
+                NAME(dot_pixels)(call, &points, t, grad, dots);
+                for (int k = 0; k < 4; k++)
+                    sum = NAME(FUSED)(points.weight[k][t], dots[k], sum);
+                REAL x = NAME(FUSED)(dots[1] - dots[0], 1 - v, (dots[3] - dots[2]) * v);
+                REAL y = NAME(FUSED)(dots[2] - dots[0], 1 - u, (dots[3] - dots[1]) * u);
+                of_weights[t] = sum; /* the nearest pixel changes in steps */
+                of_locations[2 * t] = call->nearest ? 0 : x * points.by[t] * points.slope_x[t];
+                of_locations[2 * t + 1] = call->nearest ? 0 : y * points.by[t] * points.slope_y[t];
+            }
+        }
+}
+
+/* The gradient of channels first to stop - 1 of a head.  All queries add to it one after the other,
+   so that only the arguments decide the order of a sum. */
+static NOINLINE void NAME(attend_value)(const struct attention *call,
+                                        const struct attention_part *part) {
+    struct POINTS points;
+    const ptrdiff_t step = call->heads * call->channels, channels = part->stop - part->first;
+    const ptrdiff_t head = part->head * call->channels + part->first;
+    REAL *to = (REAL *)call->grad_value + part->image * call->pixels * step + head;
+    for (ptrdiff_t i = 0; i < call->pixels; i++)
+        memset(to + i * step, 0, (size_t)channels * sizeof(REAL));
+    for (ptrdiff_t q = part->image * call->queries; q < (part->image + 1) * call->queries; q++)
+        for (ptrdiff_t first = 0; first < call->points; first += POINTS_AT_ONCE) {
+            const REAL *grad = (const REAL *)call->grad + q * step + head;
+            NAME(find_points)(call, part->image, q * call->heads + part->head, first, &points);
+            for (ptrdiff_t i = 0; i < 4 * points.count; i++) {
+                const ptrdiff_t t = i / 4, pixel = points.pixel[i % 4][t];
+                const REAL by = points.by[t] * points.weight[i % 4][t];
+                ptrdiff_t c = pixel < 0 ? channels : 0;
+                REAL *sums = to + (pixel < 0 ? 0 : pixel) * step;
+                for (; c + LANES <= channels; c += LANES)
+                    NAME(add_product)(sums + c, by, grad + c);
+                for (; c < channels; c++)
+                    sums[c] = NAME(FUSED)(by, grad[c], sums[c]);
+            }
+        }
+}
