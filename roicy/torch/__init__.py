@@ -21,6 +21,7 @@ _registered = vars(torch.ops.roicy).setdefault("_modules_of_roicy", {})
 sys.modules.update(_registered)
 
 # isort: off
+from ._attention import deformable_attention, patch_mmcv, patch_transformers
 from ._masks import paste_masks
 from ._torchvision import patch_torchvision
 from .functions import (
@@ -34,9 +35,9 @@ from .modules import (
 
 __all__ = [
     "MultiScaleRoIAlign", "PSPrRoIPool", "PSRoIAlign", "PSRoIPool", "PrRoIPool", "RoIAlign",
-    "RoIAlignRotated", "RoIPool", "multiscale_roi_align", "paste_masks", "patch_torchvision",
-    "prroi_pool", "ps_prroi_pool", "ps_roi_align", "ps_roi_pool", "roi_align", "roi_align_max",
-    "roi_align_rotated", "roi_pool",
+    "RoIAlignRotated", "RoIPool", "deformable_attention", "multiscale_roi_align", "paste_masks",
+    "patch_mmcv", "patch_torchvision", "patch_transformers", "prroi_pool", "ps_prroi_pool",
+    "ps_roi_align", "ps_roi_pool", "roi_align", "roi_align_max", "roi_align_rotated", "roi_pool",
 ]  # fmt: skip
 
 _registered.update(

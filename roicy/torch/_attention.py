@@ -1,0 +1,359 @@
+"""Deformable attention on tensors: the operators, their derivatives, and models that take them."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import inspect
+import re
+import sys
+import types
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import _SingleLevelFunction
+
+from .. import _arguments
+from .. import attention as of_numpy
+from . import _onnx, _tensors
+from ._autograd import (
+    IN_REVERSE,
+    RECORDERS,
+    _below_autograd,
+    _compute,
+    _is_differentiated,
+    _record,
+    call,
+)  # fmt: skip
+from ._operators import KERNELS, LIBRARY, unpack
+
+NAME = "deformable_attention"
+# What models of transformers call.
+_OF_TRANSFORMERS = (
+    "MultiScaleDeformableAttention", "multi_scale_deformable_attention",
+    "multi_scale_deformable_attention_v2",
+)  # fmt: skip
+_DEFINED = re.compile(rf"^(?:class|def) (?:{'|'.join(_OF_TRANSFORMERS)})\b".encode(), re.MULTILINE)
+# Shapes are one list, since schemas know no lists of lists, and points are always flat.
+_GIVEN = (
+    "Tensor value, SymInt[] shapes, Tensor locations, Tensor weights, SymInt[] points, "
+    "str mode, str padding, bool align_corners, int? num_threads"
+)
+
+
+def deformable_attention(
+    value: Tensor, shapes: Any, locations: Tensor, weights: Tensor, *,
+    points: Sequence[int] | None = None, mode: str = "bilinear", padding: str = "zeros",
+    align_corners: bool = False, num_threads: int | None = None,
+) -> Tensor:  # fmt: skip
+    """Weighted sums of samples of the levels of a pyramid, for each query and head.
+
+    Gradients flow to value, locations and weights.  They cannot be differentiated again, nor in
+    forward mode.  ``torch.compile``, ``torch.export`` and ``torch.vmap`` know the operator, and
+    ``torch.onnx.export`` is given GridSample for each level.
+
+    Parameters
+    ----------
+    value : Tensor[N, S, M, D], float32, float64, float16 or bfloat16
+        The pixels of all levels on the CPU, M heads of D channels, with any strides.
+    shapes : list of (int, int), or Tensor[L, 2] of integers
+        Height and width of each level.  Compilers need a list.
+    locations : Tensor[N, Q, M, L, P, 2], or with `points` Tensor[N, Q, M, T, 2]
+        Places (x, y), of which 0 and 1 are the outer edges of a level.
+    weights : Tensor[N, Q, M, L, P], or with `points` Tensor[N, Q, M, T]
+        What each sample is multiplied by.
+    points, mode, padding, align_corners :
+        See :func:`roicy.deformable_attention`.
+    num_threads : int, optional
+        By default no more threads are used than PyTorch uses.
+
+    Returns
+    -------
+    Tensor[N, Q, M * D]
+        Of the type of `value`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`roicy.deformable_attention`.
+    NotImplementedError
+        If a derivative is not computed.
+
+    See Also
+    --------
+    roicy.deformable_attention : the operator on arrays, with its formula
+    patch_transformers : has models call it
+
+    Examples
+    --------
+    >>> import torch
+    >>> import roicy.torch
+    >>> value = torch.arange(6.0).reshape(1, 6, 1, 1)  # a level of 2 x 3 pixels
+    >>> at = torch.full((1, 1, 1, 1, 1, 2), 0.5, requires_grad=True)
+    >>> out = roicy.torch.deformable_attention(value, [(2, 3)], at, torch.ones(1, 1, 1, 1, 1))
+    >>> out.sum().backward()
+    >>> out.item(), at.grad.flatten()
+    (2.5, tensor([3., 6.]))
+    """
+    tensors = {"value": value, "locations": locations, "weights": weights}
+    for name, tensor in tensors.items():
+        if not isinstance(tensor, Tensor) or tensor.device.type not in ("cpu", "meta"):
+            kind = tensor.device if isinstance(tensor, Tensor) else _arguments.spell_type(tensor)
+            raise TypeError(f"{name}: {kind}, expected a torch.Tensor of the CPU")
+    rows = shapes.tolist() if isinstance(shapes, Tensor) else list(shapes)
+    if not torch.compiler.is_compiling():
+        of_numpy.shapes_of(rows)
+    if points is None:
+        given = tuple(locations.shape)
+        if locations.dim() != 6 or given[3] != len(rows):
+            raise ValueError(f"locations: shape {given}, expected (N, Q, M, {len(rows)}, P, 2)")
+        if weights.shape != locations.shape[:-1]:
+            raise ValueError(f"weights: shape {tuple(weights.shape)}, expected {given[:-1]}")
+        points = [given[4]] * len(rows)
+        locations, weights = locations.flatten(3, 4), weights.flatten(3)
+    arguments = (locations, weights, list(points), mode, padding, align_corners)
+    if _onnx.is_exporting():
+        return _by_grid_sample(value, rows, *arguments)
+    sides = [side for row in rows for side in row]
+    result: Tensor = call(_POOL, (value, locations, weights), value, sides, *arguments, num_threads)
+    return result
+
+
+def _by_grid_sample(
+    value: Tensor, shapes: Any, locations: Tensor, weights: Tensor, points: Any, mode: str,
+    padding: str, align_corners: bool,
+) -> Tensor:  # fmt: skip
+    """Return the same by PyTorch's operators, which ONNX has."""
+    maps = value.permute(0, 2, 3, 1).flatten(0, 1).split([h * w for h, w in shapes], -1)
+    grids = (2 * locations - 1).transpose(1, 2).flatten(0, 1).split(points, -2)
+    samples = [
+        torch.nn.functional.grid_sample(
+            level.unflatten(-1, tuple(shape)), grid, mode, padding, align_corners
+        )
+        for level, shape, grid in zip(maps, shapes, grids, strict=True)
+    ]
+    sums = (torch.cat(samples, -1) * weights.transpose(1, 2).flatten(0, 1)[:, None]).sum(-1)
+    return sums.unflatten(0, (value.shape[0], value.shape[2])).flatten(1, 2).transpose(1, 2)
+
+
+def _call_of(*given: Any) -> tuple[of_numpy.Call, int]:
+    """Return the checked call on arrays, and its threads, of what _GIVEN declares."""
+    value, sides, locations, weights, *rule, num_threads = given
+    shapes = list(zip(sides[::2], sides[1::2], strict=True))
+    arrays = [_tensors.array(one) for one in (locations, weights)]
+    made = of_numpy.Call(_tensors.array(value), shapes, *arrays, *rule)
+    return made, _tensors.threads(num_threads)
+
+
+def _pool(value: Tensor, *given: Any) -> Tensor:
+    return _tensors.tensor(of_numpy.compute(*_call_of(value, *given)), value.dtype)
+
+
+def _backward(grad: Tensor, wanted: Sequence[bool], *given: Any) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the gradients of value, locations and weights, empty where they are not wanted."""
+    made, threads = _call_of(*given)
+    found = of_numpy.gradients(made, _tensors.array(grad), wanted, threads)
+    a, b, c = (
+        _tensors.tensor(array, one.dtype) if needed else one.new_empty(0)
+        for one, array, needed in zip((given[0], *given[2:4]), found, wanted, strict=True)
+    )
+    return a, b, c
+
+
+def _fake(value: Tensor, _: Any, locations: Tensor, *__: Any) -> Tensor:
+    return value.new_empty((*locations.shape[:2], value.shape[2] * value.shape[3]))
+
+
+def _fake_backward(_: Tensor, wanted: Sequence[bool], *given: Any) -> Any:
+    inputs = zip((given[0], *given[2:4]), wanted, strict=True)
+    return tuple(one.new_empty(one.shape if needed else 0) for one, needed in inputs)
+
+
+def _define(suffix: str, declared: str, kernel: Callable[..., Any], fake: Any) -> Any:
+    name = NAME + suffix
+    LIBRARY.define(name + declared, tags=(torch.Tag.pt2_compliant_tag,))
+    LIBRARY.impl(name, kernel, "CPU")
+    torch.library.register_fake(f"roicy::{name}", fake, lib=LIBRARY)
+    operator = getattr(torch.ops.roicy, name).default
+    KERNELS[operator] = kernel
+
+    def batched(info: Any, dims: Any, *given: Any) -> Any:
+        """Make images of the elements of a batch."""
+        size, folded = info.batch_size, list(given)
+        for i, (one, dim) in enumerate(zip(given, dims, strict=True)):
+            if isinstance(one, Tensor):
+                moved = one.expand(size, *one.shape) if dim is None else one.movedim(dim, 0)
+                folded[i] = moved.flatten(0, 1)
+        result = operator(*folded)
+        found = [
+            one.unflatten(0, (size, one.shape[0] // size)) if one.dim() > 1 else one
+            for one in unpack(result)
+        ]
+        places = [0 if one.dim() > 1 else None for one in found]
+        return (found[0], 0) if isinstance(result, Tensor) else (tuple(found), tuple(places))
+
+    torch.library.register_vmap(operator.name(), batched, lib=LIBRARY)
+    return operator
+
+
+_POOL = _define("", f"({_GIVEN}) -> Tensor", _pool, _fake)
+_BACKWARD = _define(
+    "_backward", f"(Tensor grad_output, bool[] wanted, {_GIVEN}) -> (Tensor, Tensor, Tensor)",
+    _backward, _fake_backward,
+)  # fmt: skip
+
+
+def _tensors_of(given: Sequence[Any]) -> list[Tensor]:
+    return [one for one in given if isinstance(one, Tensor)]
+
+
+class _Attend(_SingleLevelFunction):
+    """The operator, with its arguments."""
+
+    @staticmethod
+    def forward(*given: Any) -> Any:
+        return _compute(_POOL, _tensors_of(given), *given)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        value, ctx.sides, locations, weights, *ctx.rest = inputs
+        ctx.save_for_backward(value, locations, weights)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
+        value, *sampled = ctx.saved_tensors
+        wanted = [ctx.needs_input_grad[i] for i in (0, 2, 3)]
+        given = (grad, wanted, value, ctx.sides, *sampled, *ctx.rest)
+        found = call(_BACKWARD, _tensors_of(given), *given)
+        a, b, c = (one if needed else None for one, needed in zip(found, wanted, strict=True))
+        return a, None, b, c, *[None] * len(ctx.rest)
+
+    @staticmethod
+    def jvp(*_: Any) -> Any:
+        raise NotImplementedError(
+            f"{NAME}: forward-mode derivatives are not computed; {IN_REVERSE}"
+        )
+
+
+class _Gradients(_SingleLevelFunction):
+    """The gradients, with the arguments of their operator."""
+
+    @staticmethod
+    def forward(*given: Any) -> Any:
+        return _compute(_BACKWARD, _tensors_of(given), *given)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        pass
+
+    @staticmethod
+    def backward(*_: Any) -> Any:
+        raise NotImplementedError(f"{NAME}: its gradients cannot be differentiated again")
+
+    jvp = backward
+
+
+def _register(operator: Any, function: Any) -> None:
+    def recorder(*given: Any) -> Any:
+        if _is_differentiated(_tensors_of(given)):
+            return _record(function, *given)
+        return _below_autograd(operator, *given)
+
+    RECORDERS[operator] = recorder
+    LIBRARY.impl(operator.name(), recorder, "Autograd")
+
+
+_register(_POOL, _Attend)
+_register(_BACKWARD, _Gradients)
+
+
+def _stub(*positional: Any, _attend: Callable[..., Any], **named: Any) -> Any:
+    return _attend(*positional, **named)
+
+
+def _replacement(function: Any) -> Callable[..., Any]:
+    """Return what calls roicy, or where that cannot compute, what the function was before."""
+    names = list(inspect.signature(function).parameters)
+    original = types.FunctionType(
+        function.__code__, function.__globals__, function.__name__, function.__defaults__
+    )
+
+    def attend(*positional: Any, **named: Any) -> Any:
+        given = dict(zip(names, positional, strict=False)) | named
+        value = given["value"]
+        known = value.device.type == "cpu" and given.get("method", "default") == "default"
+        if not known or _onnx.is_exporting():
+            return original(*positional, **named)
+        shapes = given.get("value_spatial_shapes_list", given["value_spatial_shapes"])
+        return deformable_attention(
+            value, shapes, given["sampling_locations"], given["attention_weights"],
+            points=given.get("num_points_list"),
+        )  # fmt: skip
+
+    return attend
+
+
+@contextlib.contextmanager
+def _replaced(names: Sequence[str]) -> Iterator[None]:
+    """Replace functions of these names in all modules, and the method forward of such classes.
+
+    Their code is exchanged, since some models keep the functions themselves.
+    """
+    functions: set[Any] = set()
+    for module in list(sys.modules.values()):
+        for name in names:
+            found = getattr(module, "__dict__", {}).get(name)
+            found = vars(found).get("forward") if isinstance(found, type) else found
+            if inspect.isfunction(found) and found.__code__ is not _stub.__code__:
+                functions.add(found)
+    before = [(one, one.__code__, one.__defaults__) for one in functions]
+    for one in functions:
+        one.__kwdefaults__ = {"_attend": _replacement(one)}
+        one.__code__, one.__defaults__ = _stub.__code__, None
+    try:
+        yield
+    finally:
+        for one, code, defaults in before:
+            one.__code__, one.__defaults__, one.__kwdefaults__ = code, defaults, None
+
+
+@contextlib.contextmanager
+def patch_transformers() -> Iterator[None]:
+    """Have the models of transformers with deformable attention compute it by roicy on the CPU.
+
+    What they call is exchanged for the whole process and until the context ends, for models that
+    were made before, too.  In transformers 5.24 these are the models of Deformable DETR,
+    Grounding DINO and MM Grounding DINO, RT-DETR and RT-DETRv2, D-FINE, DEIMv2, RF-DETR, LW-DETR,
+    OmDet-Turbo, Mask2Former, OneFormer, and PP-DocLayout V2, V3 and V4.  The method "discrete" of
+    RT-DETRv2 stays as it is.
+
+    Examples
+    --------
+    ::
+
+        model = transformers.DeformableDetrForObjectDetection.from_pretrained(name).eval()
+        with roicy.torch.patch_transformers():
+            outputs = model(**inputs)
+    """
+    import transformers
+
+    folder = Path(transformers.__file__).parent
+    for file in sorted(folder.glob("models/**/modeling_*.py")):
+        if _DEFINED.search(file.read_bytes()):
+            inner = file.relative_to(folder).with_suffix("").parts
+            importlib.import_module(".".join(("transformers", *inner)))
+    with _replaced(_OF_TRANSFORMERS):
+        yield
+
+
+@contextlib.contextmanager
+def patch_mmcv() -> Iterator[None]:
+    """The same as :func:`patch_transformers` for mmcv: its MultiScaleDeformableAttention, and what
+    else calls ``multi_scale_deformable_attn_pytorch``.
+    """
+    importlib.import_module("mmcv.ops.multi_scale_deform_attn")
+    with _replaced(("multi_scale_deformable_attn_pytorch",)):
+        yield

@@ -1,0 +1,358 @@
+"""roicy.torch.deformable_attention is what PyTorch's grid_sample makes of it, in models too."""
+
+import contextlib
+import importlib.resources
+import sys
+import types
+
+import numpy as np
+import pytest
+from test_attention import RULES, SHAPES, problem
+
+import roicy
+
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:.*torch.jit:DeprecationWarning", "ignore:.*torch.jit:FutureWarning"
+)
+torch = pytest.importorskip("torch")
+rt = pytest.importorskip("roicy.torch")
+from roicy.torch import _attention  # noqa: E402
+
+
+def tensors(rng, dtype=np.float64, **sizes):
+    """Return value, locations, weights and a gradient."""
+    return [torch.from_numpy(array) for array in problem(rng, dtype, **sizes)]
+
+
+def by_grid_sample(value, locations, weights, points=None, **rule):
+    rule = {"mode": "bilinear", "padding": "zeros", "align_corners": False} | rule
+    if points is None:
+        points = [locations.shape[4]] * locations.shape[3]
+        locations, weights = locations.flatten(3, 4), weights.flatten(3)
+    return _attention._by_grid_sample(value, SHAPES, locations, weights, list(points), **rule)
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("points", [None, (3, 0, 2)])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_values_and_gradients(rule, points, dtype, rng):
+    *given, grad = tensors(rng, dtype, points=points)
+    given = [tensor.requires_grad_() for tensor in given]
+    expected = by_grid_sample(*given, points=points, **RULES[rule])
+    found = rt.deformable_attention(given[0], SHAPES, *given[1:], points=points, **RULES[rule])
+    close = {"rtol": 0, "atol": 500 * np.finfo(dtype).eps}
+    torch.testing.assert_close(found, expected, **close)
+    grads = torch.autograd.grad(found, given, grad)
+    for a, b in zip(grads, torch.autograd.grad(expected, given, grad), strict=True):
+        torch.testing.assert_close(a, b, **close)
+    for i, tensor in enumerate(given):  # the gradient of one alone
+        rows = [one.detach() for one in given]
+        rows[i] = tensor
+        out = rt.deformable_attention(rows[0], SHAPES, *rows[1:], points=points, **RULES[rule])
+        assert torch.equal(*torch.autograd.grad(out, tensor, grad), grads[i])
+
+
+def test_opcheck(rng):
+    value, locations, weights, grad = tensors(rng, points=(3, 0, 2))
+    sides = [side for shape in SHAPES for side in shape]
+    rule = ([3, 0, 2], "bilinear", "zeros", False, 1)
+    leaves = [tensor.requires_grad_() for tensor in (value, locations, weights)]
+    given = (leaves[0], sides, *leaves[1:], *rule)
+    torch.library.opcheck(torch.ops.roicy.deformable_attention.default, given)
+    given = (value.detach(), sides, locations.detach(), weights.detach(), *rule)
+    backward = torch.ops.roicy.deformable_attention_backward.default
+    for wanted in ([True, True, True], [False, True, False], [True, False, False]):
+        torch.library.opcheck(backward, (grad, wanted, *given))
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_compile(dynamic, rng):
+    *given, grad = tensors(rng, np.float32)
+    given = [tensor.requires_grad_() for tensor in given]
+
+    def call(value, locations, weights):
+        return rt.deformable_attention(value * 2, SHAPES, locations, weights).sin()
+
+    compiled = torch.compile(call, fullgraph=True, dynamic=dynamic, backend="aot_eager")
+    out, expected = compiled(*given), call(*given)
+    assert torch.equal(out, expected)
+    for a, b in zip(
+        torch.autograd.grad(out, given, grad),
+        torch.autograd.grad(expected, given, grad),
+        strict=True,
+    ):
+        torch.testing.assert_close(a, b)
+
+
+class Attend(torch.nn.Module):
+    def forward(self, value, locations, weights):
+        return rt.deformable_attention(value, SHAPES, locations, weights, num_threads=1)
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_export(strict, rng):
+    given = tensors(rng, np.float32)[:3]
+    images = torch.export.Dim("images")
+    exported = torch.export.export(
+        Attend(), tuple(given), strict=strict, dynamic_shapes=[{0: images}] * 3
+    )
+    assert "roicy.deformable_attention" in exported.graph_module.code
+    more = [torch.cat([tensor, tensor[:1]]) for tensor in given]
+    assert torch.equal(exported.module()(*more), Attend()(*more))
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("dynamo", [False, True])
+def test_onnx(dynamo, rng, tmp_path):
+    """ONNX has no such operator, but GridSample."""
+    onnxruntime = pytest.importorskip("onnxruntime")
+    if dynamo:
+        pytest.importorskip("onnxscript")
+    given = tensors(rng, np.float32)[:3]
+    path, names = str(tmp_path / "model.onnx"), ["value", "locations", "weights"]
+    torch.onnx.export(
+        Attend(), tuple(given), path, input_names=names, dynamo=dynamo, opset_version=18
+    )
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    feed = {name: tensor.numpy() for name, tensor in zip(names, given, strict=True)}
+    np.testing.assert_allclose(session.run(None, feed)[0], Attend()(*given), rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("dims", [(0, 0, 0), (None, 0, 1), (1, None, None), (None, None, 2)])
+def test_vmap(dims, rng):
+    """A call under vmap has the bits of one call for each element."""
+    plain = tensors(rng)[:3]
+    given = [
+        one if dim is None else torch.stack([one, one.flip(0), one / 2], dim)
+        for one, dim in zip(plain, dims, strict=True)
+    ]
+
+    def loss(value, locations, weights):
+        return rt.deformable_attention(value, SHAPES, locations, weights).sin().sum()
+
+    gradients = torch.func.grad(loss, (0, 1, 2))
+    found = torch.vmap(gradients, dims)(*given)
+    for b in range(3):
+        element = [
+            one if dim is None else one.select(dim, b) for one, dim in zip(given, dims, strict=True)
+        ]
+        for a, right in zip(found, gradients(*element), strict=True):
+            assert torch.equal(a[b], right)
+
+
+def test_derivatives_that_are_not_there(rng):
+    value, locations, weights, _ = tensors(rng)
+
+    def call(value):
+        return rt.deformable_attention(value, SHAPES, locations, weights)
+
+    with pytest.raises(NotImplementedError, match="^deformable_attention: forward-mode"):
+        torch.func.jvp(call, (value,), (value,))
+    value.requires_grad_()
+    (grad,) = torch.autograd.grad(call(value).square().sum(), value, create_graph=True)
+    with pytest.raises(NotImplementedError, match="cannot be differentiated again"):
+        grad.sum().backward()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_small_types(dtype, rng):
+    given = [tensor.to(dtype).requires_grad_() for tensor in tensors(rng)[:3]]
+    wide = [tensor.detach().float().requires_grad_() for tensor in given]
+    out = rt.deformable_attention(given[0], SHAPES, *given[1:])
+    expected = rt.deformable_attention(wide[0], SHAPES, *wide[1:])
+    assert out.dtype is dtype
+    assert torch.equal(out, expected.to(dtype))
+    grads = torch.autograd.grad(out, given, torch.ones_like(out))
+    for a, b in zip(grads, torch.autograd.grad(expected.sum(), wide), strict=True):
+        assert torch.equal(a, b.to(dtype))
+
+
+def test_arguments(rng):
+    value, locations, weights, _ = tensors(rng)
+    expected = rt.deformable_attention(value, SHAPES, locations, weights)
+    found = rt.deformable_attention(value, torch.tensor(SHAPES), locations, weights)
+    assert torch.equal(found, expected)
+    shapes = [list(shape) for shape in SHAPES]
+    assert torch.equal(rt.deformable_attention(value, shapes, locations, weights), expected)
+    of_numpy = roicy.deformable_attention(value, SHAPES, locations, weights)
+    np.testing.assert_array_equal(expected, of_numpy)
+    for message, given in {
+        r"value: builtins.int, expected a torch.Tensor of the CPU": (1, locations, weights),
+        r"locations: shape .*, expected \(N, Q, M, 3, P, 2\)": (
+            value,
+            locations[:, :, :, :2],
+            weights,
+        ),
+        r"weights: shape .*, expected \(2, 5, 3, 3, 4\)": (value, locations, weights[:1]),
+        r"locations: shape .*, expected \(1, 5, ": (value[:1], locations, weights),
+    }.items():
+        with pytest.raises((TypeError, ValueError), match="^" + message):
+            rt.deformable_attention(given[0], SHAPES, *given[1:])
+    with pytest.raises(ValueError, match=r"^shapes: \[\(5, 7, 1\)\], expected \(height, width\)"):
+        rt.deformable_attention(value, [(5, 7, 1)], locations, weights)
+
+
+@contextlib.contextmanager
+def counted(monkeypatch):
+    """Give the list of calls of roicy's operator."""
+    calls = []
+    original = _attention.of_numpy.compute
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            _attention.of_numpy, "compute", lambda *given: calls.append(given) or original(*given)
+        )
+        yield calls
+
+
+def small_model(name):
+    """Return a detector of few layers with random weights."""
+    transformers = pytest.importorskip("transformers")
+    torch.manual_seed(0)
+    few = {"d_model": 32, "encoder_layers": 1, "decoder_layers": 2, "num_queries": 9}
+    backbone = transformers.ResNetConfig(
+        embedding_size=8, hidden_sizes=[8, 16, 16, 24], depths=[1, 1, 1, 1],
+        out_features=["stage2", "stage3", "stage4"],
+    )  # fmt: skip
+    if name == "DeformableDetr":
+        config = transformers.DeformableDetrConfig(
+            backbone_config=backbone, use_timm_backbone=False, backbone=None, encoder_ffn_dim=16,
+            decoder_ffn_dim=16, encoder_attention_heads=4, decoder_attention_heads=4, **few,
+        )  # fmt: skip
+        return transformers.DeformableDetrForObjectDetection(config).eval()
+    backbone = transformers.RTDetrResNetConfig(
+        embedding_size=8, hidden_sizes=[8, 16, 16, 24], depths=[1, 1, 1, 1],
+        layer_type="basic", out_features=["stage2", "stage3", "stage4"],
+    )  # fmt: skip
+    sizes = {
+        "backbone_config": backbone, "encoder_in_channels": [16, 16, 24], "encoder_hidden_dim": 32,
+        "encoder_ffn_dim": 16, "decoder_ffn_dim": 16, "decoder_in_channels": [32, 32, 32],
+        "encoder_attention_heads": 4, "decoder_attention_heads": 4,
+    }  # fmt: skip
+    if name == "DFine":
+        sizes["decoder_n_points"] = [3, 6, 3]
+    config = getattr(transformers, f"{name}Config")(**sizes, **few)
+    return getattr(transformers, f"{name}ForObjectDetection")(config).eval()
+
+
+@pytest.mark.parametrize("name", ["DeformableDetr", "RTDetr", "RTDetrV2", "DFine"])
+def test_models_of_transformers(name, monkeypatch):
+    """Models that were made before have the same results, and their own functions afterwards."""
+    model, image = small_model(name), torch.rand(2, 3, 64, 96)
+    with torch.no_grad():  # no points on pixels, where a gradient has two values
+        for one in model.parameters():
+            one.add_(torch.randn_like(one), alpha=0.02)
+
+    def outputs():
+        found = model(pixel_values=image)
+        loss = found.logits.square().sum() + found.pred_boxes.sum()
+        model.zero_grad()
+        loss.backward()
+        grads = [one.grad.flatten() for one in model.parameters() if one.grad is not None]
+        return [found.logits, found.pred_boxes, torch.cat(grads)]
+
+    with counted(monkeypatch) as calls:
+        expected = outputs()
+        assert not calls
+        with rt.patch_transformers():
+            found = outputs()
+        assert len(calls) >= 2
+        del calls[:]
+        again = outputs()
+        assert not calls
+    for a, b, c in zip(expected, found, again, strict=True):
+        bound = float(a.detach().abs().max())
+        torch.testing.assert_close(b, a, rtol=0, atol=1e-4 * bound)
+        assert torch.equal(a, c)
+
+
+def fallbacks():
+    """Return the modules of transformers that compute it, by their text, and the functions."""
+    transformers = pytest.importorskip("transformers")
+    folder = importlib.resources.files(transformers) / "models"
+    for file in sorted(folder.rglob("modeling_*.py")):
+        if "sampling_value_list.append" in file.read_text():
+            inner = ".".join(file.relative_to(folder).with_suffix("").parts)
+            yield importlib.import_module(f"transformers.models.{inner}")
+
+
+def test_all_models_of_transformers(rng, monkeypatch):
+    """Whatever samples values of levels is replaced, and put back."""
+    value, locations, weights, _ = tensors(rng, np.float32)
+    expected = rt.deformable_attention(value, SHAPES, locations, weights)
+    modules = list(fallbacks())
+    assert len(modules) >= 10
+
+    def functions():
+        found = [
+            (module, name)
+            for module in modules
+            for name in _attention._OF_TRANSFORMERS
+            if hasattr(module, name)
+        ]
+        assert {module for module, _ in found} == set(modules)
+        return [
+            one.forward if isinstance(one := getattr(module, name), type) else one
+            for module, name in found
+        ]
+
+    before = [(function, function.__code__) for function in functions()]
+    with counted(monkeypatch) as calls, rt.patch_transformers():
+        for function, code in before:
+            names = code.co_varnames[: code.co_argcount]
+            given = {
+                "self": None, "value": value, "value_spatial_shapes": torch.tensor(SHAPES),
+                "value_spatial_shapes_list": SHAPES, "sampling_locations": locations,
+                "attention_weights": weights, "num_points_list": [4, 4, 4], "method": "default",
+            }  # fmt: skip
+            if "num_points_list" in names:
+                given["sampling_locations"] = locations.flatten(3, 4)
+                given["attention_weights"] = weights.flatten(3)
+            out = function(*(given.get(name) for name in names))
+            assert torch.equal(out, expected)
+        assert len(calls) == len(before)
+        with rt.patch_transformers():
+            pass
+        function(*(given.get(name) for name in names))
+        assert len(calls) == len(before) + 1
+    assert all(function.__code__ is code for function, code in before)
+
+
+def test_discrete_stays(rng):
+    pytest.importorskip("transformers")
+    from transformers.models.rt_detr_v2 import modeling_rt_detr_v2 as module
+
+    value, locations, weights, _ = tensors(rng, np.float32)
+    given = (value, SHAPES, locations.flatten(3, 4), weights.flatten(3), [4, 4, 4], "discrete")
+    expected = module.multi_scale_deformable_attention_v2(*given)
+    with rt.patch_transformers():
+        assert torch.equal(module.multi_scale_deformable_attention_v2(*given), expected)
+        meta = module.multi_scale_deformable_attention_v2(
+            *(one.to("meta") if isinstance(one, torch.Tensor) else one for one in given[:5])
+        )
+        assert meta.shape == expected.shape
+
+
+def test_mmcv(rng, monkeypatch):
+    """The function of mmcv, wherever it was imported; mmcv itself has to be compiled."""
+    value, locations, weights, _ = tensors(rng)
+
+    def multi_scale_deformable_attn_pytorch(
+        value, value_spatial_shapes, sampling_locations, attention_weights
+    ):
+        return 1 + rt._attention._by_grid_sample(
+            value, value_spatial_shapes.tolist(), sampling_locations.flatten(3, 4),
+            attention_weights.flatten(3), [4, 4, 4], "bilinear", "zeros", False,
+        )  # fmt: skip
+
+    for name in ("mmcv", "mmcv.ops", "mmcv.ops.multi_scale_deform_attn", "a_model"):
+        monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
+    original = multi_scale_deformable_attn_pytorch
+    users = [sys.modules["mmcv.ops.multi_scale_deform_attn"], sys.modules["a_model"]]
+    for module in users:
+        module.multi_scale_deformable_attn_pytorch = original
+    given = (value, torch.tensor(SHAPES), locations, weights)
+    before, expected = original(*given), rt.deformable_attention(value, SHAPES, locations, weights)
+    with rt.patch_mmcv():
+        for module in users:
+            assert torch.equal(module.multi_scale_deformable_attn_pytorch(*given), expected)
+    assert torch.equal(original(*given), before)
