@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import roicy
-from roicy.bench.workloads import CROPS, MASKS, WORKLOADS, each_level
+from roicy.bench.workloads import ATTENTION, CROPS, MASKS, WORKLOADS, each_level
 
 DIRECTIONS = ["forward", "backward", "backward_boxes"]
 
@@ -131,6 +131,31 @@ def test_mixed_masks_of_pytorch():
     expected = mixed_masks(torch, workload, arrays)()
     assert np.count_nonzero(workload.call(roicy, arrays)() != expected) < 10
     assert 0.01 < expected.mean() < 0.5
+
+
+@pytest.mark.parametrize("name", ATTENTION)
+def test_attention(name):
+    """Nearly all points lie on their levels, and the weights of a query have a sum of about 1."""
+    workload = ATTENTION[name]._replace(shapes=((12, 16), (6, 8)))
+    arrays = workload.arrays()
+    locations, weights = arrays["locations"], arrays["weights"]
+    assert ((locations > 0) & (locations < 1)).all(axis=-1).mean() > 0.6
+    assert 0.9 < weights.sum(axis=(3, 4)).mean() < 1.1
+    got = workload.call(roicy, arrays, reuse=True)()
+    np.testing.assert_array_equal(workload.call(roicy, arrays, threads=2)(), got)
+    assert got.shape == (1, workload.queries or 12 * 16 + 6 * 8, 256)
+    assert np.abs(got).max() > 0
+
+
+def test_attention_beside_pytorch():
+    pytest.importorskip("torch")
+    from roicy.bench.peers import PyTorch
+
+    workload = ATTENTION["attention_decoder"]
+    arrays = workload.arrays()
+    expected = workload.call(roicy, arrays)()
+    found = PyTorch(1).prepare(workload, arrays, "forward")()
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4)
 
 
 def test_difference():

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from .peers_of_images import OpenCV, pasted_masks
-from .workloads import MaskWorkload, Workload, each_level
+from .workloads import AttentionWorkload, MaskWorkload, Workload, each_level
 
 
 class TorchVision:
@@ -68,6 +68,35 @@ class TorchVision:
             level.requires_grad_()
         output = forward()
         return lambda: self.done(self.torch.autograd.grad(output, maps, grad, retain_graph=True))
+
+
+class PyTorch:
+    """PyTorch's grid_sample of each level, as models have it."""
+
+    package, takes = "torch", AttentionWorkload
+
+    def __init__(self, threads):
+        import torch
+
+        torch.set_num_threads(threads)
+        self.torch, self.name = torch, f"torch {torch.__version__}"
+
+    def prepare(self, workload, arrays, direction):
+        value, places, weights = (self.torch.from_numpy(array) for array in arrays.values())
+        sample, shapes = self.torch.nn.functional.grid_sample, workload.shapes
+
+        def attend():
+            levels = value.flatten(2).transpose(1, 2).split([h * w for h, w in shapes], -1)
+            samples = []
+            for i, (level, (height, width)) in enumerate(zip(levels, shapes, strict=True)):
+                grid = (2 * places[:, :, :, i] - 1).transpose(1, 2).flatten(0, 1)
+                planes = level.reshape(-1, value.shape[3], height, width)
+                samples.append(sample(planes, grid, align_corners=False))
+            by = weights.transpose(1, 2).flatten(0, 1).flatten(2)[:, None]
+            sums = (self.torch.cat(samples, -1) * by).sum(-1)
+            return sums.reshape(1, -1, sums.shape[2]).transpose(1, 2).contiguous().numpy()
+
+        return attend
 
 
 class OnnxRuntime:
@@ -169,7 +198,7 @@ class OpenVino:
         return infer
 
 
-PEERS = (TorchVision, OnnxRuntime, OpenVino, OpenCV)
+PEERS = (TorchVision, PyTorch, OnnxRuntime, OpenVino, OpenCV)
 
 
 def installed(threads: int) -> Iterator[Any]:

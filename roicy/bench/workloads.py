@@ -1,9 +1,9 @@
 """Calls in the sizes that detectors use.  `python -m roicy bench` and the ASV suite time them.
 
 WORKLOADS are calls of operators on maps, CROPS of crop, MASKS of paste_masks and prototype_masks,
-and ALL are all of these.  Each has the layouts in which it runs, its `arrays`, and `call`, which
-returns a function without parameters.  What is called, and with what, each kind says by its method
-`prepared`.
+ATTENTION of deformable_attention, and ALL are all of these.  Each has the layouts in which it runs,
+its `arrays`, and `call`, which returns a function without parameters.  What is called, and with
+what, each kind says by its method `prepared`.
 
 This file imports only NumPy, so the suite can use it with any version of roicy.
 """
@@ -376,4 +376,57 @@ MASKS = {
         "masks of YOLO in a video frame", "yolo", 20, (1080, 1920), (54, 1080)
     ),
 }
-ALL: dict[str, Any] = {**WORKLOADS, **CROPS, **MASKS}
+
+
+class AttentionWorkload(NamedTuple):
+    """One call of deformable_attention: 8 heads of 32 channels, 4 points on each level."""
+
+    about: str
+    shapes: tuple[tuple[int, int], ...]
+    queries: int | None = None  # None: each pixel asks for what lies around it
+
+    operator, layouts = "deformable_attention", ("NHWC",)
+    function, takes_out = Workload.function, Workload.takes_out
+    call, read_bytes = Workload.call, Workload.read_bytes
+
+    def has(self, roicy: Any, direction: str) -> bool:
+        """Return whether a pass is timed."""
+        return direction == "forward" and hasattr(roicy, self.operator)
+
+    @property
+    def description(self) -> str:
+        """What is sampled, in a line."""
+        levels = ", ".join(f"{height}x{width}" for height, width in self.shapes)
+        return f"deformable_attention: {self.queries or 'all'} queries, levels {levels}"
+
+    def arrays(self, dtype: str = "float32") -> dict[str, Any]:
+        """Return value, locations and weights, of float32."""
+        rng = np.random.default_rng(0)
+        steps = [np.indices((h, w)).reshape(2, -1).T[:, ::-1] + 0.5 for h, w in self.shapes]
+        sizes = [np.array([w, h]) for h, w in self.shapes]
+        pixels = np.concatenate([at / size for at, size in zip(steps, sizes, strict=True)])
+        reach = 2.5 / np.array(sizes)[:, None]
+        if self.queries is not None:  # within the boxes of objects, of any size
+            pixels, reach = rng.uniform(0.1, 0.9, (self.queries, 2)), np.array(0.1)
+        form = (1, len(pixels), 8, len(self.shapes), 4)
+        places = pixels[None, :, None, None, None] + reach * rng.standard_normal((*form, 2))
+        value = rng.standard_normal((1, sum(map(len, steps)), 8, 32), "float32")
+        weights = rng.random(form) * 2 / (4 * len(self.shapes))
+        arrays = {"value": value, "locations": places, "weights": weights}
+        return {name: placed(array, "float32") for name, array in arrays.items()}
+
+    def prepared(self, roicy: Any, arrays: dict[str, Any], *_: Any) -> Any:
+        """Return a call of the forward pass."""
+        given = (arrays["value"], self.shapes, arrays["locations"], arrays["weights"])
+        return roicy.deformable_attention, given, {}
+
+
+ATTENTION = {
+    "attention_encoder": AttentionWorkload(
+        "a layer of Mask2Former's encoder", ((12, 12), (24, 24), (48, 48))
+    ),
+    "attention_decoder": AttentionWorkload(
+        "a layer of RT-DETR's decoder", ((80, 80), (40, 40), (20, 20)), 300
+    ),
+}
+ALL: dict[str, Any] = {**WORKLOADS, **CROPS, **MASKS, **ATTENTION}
