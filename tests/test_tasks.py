@@ -538,3 +538,18 @@ def test_levels_that_are_little_work_each(rng):
         plan, _, used = work_of("forward", boxes, 256, 8, images=2, levels=((32, 32),) * levels)
         assert [len(plan.tables(level).rows) for level in range(levels)] == [4] * levels
         assert used == threads
+
+
+@pytest.mark.parametrize("purpose", ["forward", "grad_input", "grad_boxes"])
+def test_steps_take_about_a_second(purpose):
+    """Python looks for Ctrl-C between the steps of a plan, so none of them is long."""
+    extents, boxes = (100, 152), 3000
+    work = all_of(extents, boxes)
+    plan = planned(purpose, work, 512, extents=extents)
+    counts = [plan.tables().stop - plan.tables().first]
+    while plan.next(boxes):
+        counts.append(plan.tables().stop - plan.tables().first)
+    assert sum(counts) == boxes
+    assert max(counts) * (100 * 152 + 49) * (512 // LANES) <= 2**28
+    small = planned(purpose, work[:500], 512, extents=extents)
+    assert not small.next(boxes)

@@ -30,6 +30,7 @@ from tuning cimport MAX_COLUMNS, SLOPE_BLOCKS, THIN_GAIN
 
 cdef enum:
     TABLE_BYTES = 8 << 20          # bytes of tables made at once: bounds memory        # no record
+    STEP_VECTORS = 1 << 28         # of pixels that a step reads: it takes 0.5 to 1 s   # no record
     MAX_TAPS_BOUND = 1 << 16       # taps of a rotated box: more are counted first      # no record
     MIN_PARALLEL_BINS = 4096       # bins of tables worth a second thread               # R028
     BOXES_AT_ONCE = 16             # boxes whose tables a thread makes at a time        # no record
@@ -239,10 +240,34 @@ cdef inline Py_ssize_t place_taps(
     return count
 
 
+cdef inline Py_ssize_t boxes_of_a_second(
+        const Making *making, const int32_t *order, Py_ssize_t count) noexcept nogil:
+    """How many of `count` boxes read no more than STEP_VECTORS lane vectors, at least 1.
+
+    Python looks for signals, as of Ctrl-C, between steps alone.
+    """
+    cdef const Call *call = making.call
+    cdef double scale = call.scale.y * call.scale.x, all_of_map, area, vectors = 0
+    cdef double blocks = (call.channels * call.channels_per_output) // call.lanes + 1
+    cdef const double *box
+    cdef Py_ssize_t i
+    all_of_map = (<double>call.map.rows * call.map.columns + <double>call.ph * call.pw) * blocks
+    if count * all_of_map <= STEP_VECTORS:
+        return count
+    for i in range(count):
+        box = making.boxes.numbers + making.boxes.width * order[i]
+        area = box[2] * box[3] if call.edges == 5 else (box[2] - box[0]) * (box[3] - box[1])
+        area = min(fabs(area) * scale, <double>call.map.rows * call.map.columns)
+        vectors += (area + <double>call.ph * call.pw) * blocks
+        if i > 0 and vectors > STEP_VECTORS:
+            return i
+    return count
+
+
 cdef inline int make_tables(
         const Making *making, Py_ssize_t max_boxes, int threads) except -1:
     """Fill the tables of a level, empty but for `first`: of the boxes from there on, at most
-    max_boxes, and no more than fit TABLE_BYTES, but at least one."""
+    max_boxes, no more than fit TABLE_BYTES and than take about a second, but at least one."""
     cdef Call *call = making.call
     cdef Tables *tables = &call.tables
     cdef Py_ssize_t count = min(call.order.count - tables.first, max_boxes), i
@@ -251,6 +276,7 @@ cdef inline int make_tables(
     cdef TapSlots *slots = NULL
     set_kind(tables, call, kind_of(making.rule.kind))
     count = min(count, max(TABLE_BYTES // bytes_of_box(tables), 1))
+    count = boxes_of_a_second(making, box, count)
     threads = startable(threads if count * tables.spans_of_box >= MIN_PARALLEL_BINS else 1)
     starts = <Py_ssize_t*>room_for(count + 1, sizeof(Py_ssize_t))
     try:
