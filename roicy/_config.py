@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -60,4 +61,7 @@ def show_config() -> None:
         "openmp": openmp if found["openmp"] else "none: this build runs on one thread",
         "threads": found["threads"],
     }
-    print("\n".join(f"{name:<16} {value}" for name, value in lines.items()))
+    text = "\n".join(f"{name:<16} {value}" for name, value in lines.items())
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    # A path may have letters that the output has not.
+    print(text.encode(encoding, "backslashreplace").decode(encoding))

@@ -1,6 +1,7 @@
 """The command line says what it does, tries files before it works, and fits 80 columns."""
 
 import argparse
+import io
 import json
 import os
 import re
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 
 import roicy
-from roicy import __main__
+from roicy import __main__, _config
 from roicy.bench import beside, command, compare, progress, threads
 from roicy.bench.workloads import ALL
 
@@ -222,3 +223,14 @@ def test_times_of_the_readme():
         own, *others = (cell.strip() for cell in cells.split("|"))
         assert re.fullmatch(r"[\d.]+ ms", own)
         assert all(re.fullmatch(r"[\d.]+x|-", other) for other in others)
+
+
+def test_paths_of_any_script(monkeypatch):
+    """A path is spelt in what the output can encode."""
+    facts = _config.facts() | {"openmp_runtimes": ["/opt/\u00fc x/libgomp.so.1"]}
+    monkeypatch.setattr(_config, "facts", lambda: facts)
+    out = io.TextIOWrapper(io.BytesIO(), "ascii")
+    monkeypatch.setattr(sys, "stdout", out)
+    roicy.show_config()
+    out.flush()
+    assert b"threads" in out.buffer.getvalue()
