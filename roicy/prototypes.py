@@ -143,7 +143,8 @@ def prototype_masks(
     window = _window(planes.shape[1:], shape, rule)
 
     def mixed() -> Mixed:
-        plain = [np.require(one, computed, ("C", "A")) for one in (planes, weights)]
+        with np.errstate(all="ignore"):  # coefficients may be too large for the type
+            plain = [np.require(one, computed, ("C", "A")) for one in (planes, weights)]
         squashed_last = least is None and not early
         return Mixed(*plain, inside, rule == "yolov5", early, squashed_last, *window)
 
@@ -175,7 +176,8 @@ def _least(value: Any, coded: bool, early: bool, computed: np.dtype) -> float | 
         if number == 1:
             return math.nan  # which nothing reaches
         number = math.log(number / (1 - number)) if number else -math.inf
-    return float(np.nextafter(computed.type(number), computed.type(np.inf)))
+    with np.errstate(all="ignore"):  # what comes after 0 underflows
+        return float(np.nextafter(computed.type(number), computed.type(np.inf)))
 
 
 def _window(
@@ -216,7 +218,7 @@ def _places(
     size, extents = np.array(shape[::-1] * 2), np.array(planes[::-1] * 2)
     inside = ends = masks.whole(np.ceil(corners).astype(np.float64))
     if cut and all(shape):
-        with np.errstate(over="ignore"):
+        with np.errstate(all="ignore"):
             scaled = np.ceil(corners * (extents / size).astype(corners.dtype))
         inside = scaled.clip(0, extents).astype(np.int64)
         # The pixels between the numbers around these, and a few more.
@@ -227,4 +229,4 @@ def _places(
     places = np.zeros((len(corners), 8), np.int64)
     places[:, :4] = np.stack([y1, np.maximum(y1, y2), x1, np.maximum(x1, x2)], axis=1)
     places[:, 6:] = size[:2]
-    return places, inside
+    return places, np.ascontiguousarray(inside)

@@ -37,7 +37,7 @@ import time
 from pathlib import Path
 
 from fuzz.crops import crop_call
-from fuzz.masks import paste_call
+from fuzz.masks import paste_call, prototype_call
 from fuzz.nodes import node_call
 from fuzz.operators import operator_call
 from fuzz.strings import Bytes
@@ -52,6 +52,7 @@ TARGETS = {
     "pyramids": operator_call,
     "crop": crop_call,
     "masks": paste_call,
+    "prototypes": prototype_call,
     "nodes": node_call,
 }
 

@@ -114,7 +114,7 @@ def test_threads_and_strides(rule, kind, dtype, isa, rng, monkeypatch):
         far = np.abs(out.astype(float) - plain) > (tolerance(dtype, shape) if kind == "real" else 0)
         assert far.mean() < 1e-3
         again = roicy.prototype_masks(
-            planes, weights, boxes, shape, num_threads=threads,
+            planes, weights, np.asfortranarray(boxes), shape, num_threads=threads,
             out=np.empty((5, *shape), of_kind), **given,
         )  # fmt: skip
         assert_same_bits(again, plain)
@@ -162,6 +162,22 @@ def test_values_that_are_no_numbers(rule, dtype, isa):
     small = np.full((1, 4, 4), 9, np.uint8)
     roicy.prototype_masks(*given, rule=rule, threshold=None, out=small)
     assert small[0, 0, 0] == 0
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_numbers_that_underflow_or_overflow(rule, rng):
+    """Nothing is raised or warned of where a program has NumPy raise such errors."""
+    planes, weights, boxes = problem(rng, np.float32, (23, 31))
+    boxes[0, 0] = 1e-45
+    huge = weights.astype(np.float64)
+    huge[:, 0] = 1e300
+    for given in (weights, huge):
+        for threshold in (0, 0.5):
+            options = {"rule": rule, "threshold": threshold}
+            want = roicy.prototype_masks(planes, given, boxes, (23, 31), **options)
+            with np.errstate(all="raise"):
+                got = roicy.prototype_masks(planes, given, boxes, (23, 31), **options)
+            np.testing.assert_array_equal(got, want)
 
 
 @pytest.mark.parametrize("rule", RULES)

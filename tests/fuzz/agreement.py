@@ -7,7 +7,7 @@ from __future__ import annotations
 import numpy as np
 
 # Arguments that have an entry, or a row, for each box.
-OF_BOXES = ("grad_output", "argmax", "masks", "box_indices")
+OF_BOXES = ("grad_output", "argmax", "masks", "coefficients", "box_indices")
 MAPS = ("input", "image", "features", "grad_output", "argmax")
 SHAPES = ("input_shape", "input_shapes", "image_shape")
 

@@ -22,10 +22,13 @@ NAMED = (
     "color_matrix", "quantization",
     "masks", "image_shape", "threshold", "padding", "rule", "format",
     "clockwise", "image", "image_shape", "crop_size",
-    "method", "extrapolation_value", "box_indices", "height", "width",
+    "prototypes", "coefficients", "method", "extrapolation_value", "box_indices", "height", "width",
 )  # fmt: skip
 # Arguments that are read as arrays, whatever gives them to NumPy.
-READ = ("input", "features", "masks", "boxes", "boxes_num", "grad_output", "argmax")
+READ = (
+    "input", "features", "masks", "prototypes", "coefficients", "boxes", "boxes_num", "grad_output",
+    "argmax",
+)  # fmt: skip
 EPS = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 ISAS = tuple(_dispatch.usable())
 

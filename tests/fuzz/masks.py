@@ -1,4 +1,4 @@
-"""Calls of paste_masks."""
+"""Calls of paste_masks and prototype_masks."""
 
 from __future__ import annotations
 
@@ -37,8 +37,35 @@ def paste_call(data) -> str:
     return judged("paste_masks", arguments, buffer, lambda ends: check_pasted(arguments, ends))
 
 
+def prototype_call(data) -> str:
+    """Make a call of prototype_masks, and return how it ended."""
+    count, dtype = data.below(4), np.dtype(data.of((np.float32, np.float64)))
+    shape = data.of(((20, 30), (1, 1), (7, 300), (300, 7), (0, 4), (3, 2100)))
+    planes = values(data, (1 + data.below(5), 1 + data.below(40), 1 + data.below(40)), dtype)
+    boxes = np.array(
+        [[data.ordinary(COORDINATES, FINITE) for _ in range(4)] for _ in range(count)], np.float64
+    ).reshape(count, 4)
+    rules = ("ultralytics", "ultralytics_native", "yolov5", "yolov5_native", "none")
+    arguments = {
+        "prototypes": disguised(data, planes[None] if data.below(2) else planes),
+        "coefficients": disguised(data, values(data, (count, len(planes)), dtype)),
+        "boxes": disguised(data, boxes),
+        "image_shape": data.ordinary((shape, list(shape), (2**40, 1), (-1, 2), 7), 2),
+        "threshold": data.ordinary((0.5, None, 0, 1, 0.25, -1, np.nan, "1"), 5),
+        "rule": data.ordinary(rules, 4),
+        "format": data.ordinary(("image", "image", "rle", "png"), 3),
+        "num_threads": data.ordinary((1, 2, 3, 0), 3),
+    }
+    buffer = None
+    if data.below(3) == 2:
+        kind = np.uint8 if arguments["threshold"] is not None else dtype
+        buffer = Buffer(data, (count, 1, *shape), np.dtype(data.ordinary((kind, np.uint8), 1)))
+        arguments["out"] = buffer.array[:, 0] if isinstance(buffer.array, np.ndarray) else [1]
+    return judged("prototype_masks", arguments, buffer, lambda ends: check_pasted(arguments, ends))
+
+
 def check_pasted(arguments, results):
-    """Check the results of paste_masks: few pixels lie where rounding decides."""
+    """Check the results of masks: few pixels lie where rounding decides."""
     for result in results:
         if arguments["format"] == "rle":
             assert [code["size"] for code in result] == [[*arguments["image_shape"]]] * len(
