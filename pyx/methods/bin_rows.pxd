@@ -11,7 +11,7 @@ cimport methods.numbers as numbers
 from passes.steps cimport Part, Scratch, Step, begin_steps, next_step
 from plan.facts cimport beyond_cache
 from plan.layout cimport lay_out as lay_out_planes, whole_pages
-from plan.method cimport Method
+from plan.method cimport Method, set_pass
 from plan.spans cimport hull
 from plan.structs cimport FORWARD, SPARSE_TAPS, Call, Task, Tasks
 from plan.ways cimport channels_are_few, set_ways
@@ -159,5 +159,4 @@ cdef inline void set_bin_rows(Method *method) noexcept:
     method.name, method.unfit, method.pays = "bin_rows", unfit, pays
     method.prepare, method.lay_out = set_ways, lay_out
     method.shares_to_read = numbers.shares_to_read
-    method.passes[FORWARD].of_float = forward[float]
-    method.passes[FORWARD].of_double = forward[double]
+    set_pass(method, FORWARD, forward[float], forward[double])

@@ -16,7 +16,7 @@ from passes.tile cimport bin_tile_bytes, load, load_bins, open_tile, store_bins
 from passes.windows cimport sum_block
 from plan.facts cimport TILE_PIXELS, rows_contiguous
 from plan.layout cimport lay_out_tiles, most_tile_bytes, slope_pixels
-from plan.method cimport Cover, Method, Shares, Work
+from plan.method cimport Cover, Method, Shares, Work, set_pass
 from plan.spans cimport clip
 from plan.structs cimport (COPY_ONCE, FORWARD, GRAD_BOXES, GRAD_INPUT, TAPS, WHOLE, Call, Task,
                            Tasks)
@@ -252,9 +252,6 @@ cdef inline void set_channels_per_bin(Method *method) noexcept:
     method.prepare, method.lay_out = set_ways, lay_out
     method.shares_to_read, method.shares_to_write = shares_to_read, shares_to_write
     method.bins_apart = True
-    method.passes[FORWARD].of_float = forward[float]
-    method.passes[FORWARD].of_double = forward[double]
-    method.passes[GRAD_INPUT].of_float = grad_input[float]
-    method.passes[GRAD_INPUT].of_double = grad_input[double]
-    method.passes[GRAD_BOXES].of_float = grad_boxes[float]
-    method.passes[GRAD_BOXES].of_double = grad_boxes[double]
+    set_pass(method, FORWARD, forward[float], forward[double])
+    set_pass(method, GRAD_INPUT, grad_input[float], grad_input[double])
+    set_pass(method, GRAD_BOXES, grad_boxes[float], grad_boxes[double])

@@ -12,7 +12,7 @@ from passes.grad_input cimport PixelAxis, bins_of_pixel, keep_readers, set_pixel
 from passes.steps cimport Part, next_part, parts_of, scratch_of
 from plan.facts cimport rows_contiguous
 from plan.layout cimport lay_out
-from plan.method cimport Cover, Method, Shares, Work
+from plan.method cimport Cover, Method, Shares, Work, set_pass
 from plan.spans cimport clip
 from plan.structs cimport FORWARD, GRAD_INPUT, SPARSE_TAPS, Call, Task
 from plan.tasks cimport set_rectangles
@@ -225,7 +225,5 @@ cdef inline void set_numbers(Method *method) noexcept:
     method.name, method.unfit, method.pays = "numbers", unfit, pays
     method.prepare, method.lay_out = set_ways, lay_out
     method.shares_to_read, method.shares_to_write = shares_to_read, shares_to_write
-    method.passes[FORWARD].of_float = forward[float]
-    method.passes[FORWARD].of_double = forward[double]
-    method.passes[GRAD_INPUT].of_float = grad_input[float]
-    method.passes[GRAD_INPUT].of_double = grad_input[double]
+    set_pass(method, FORWARD, forward[float], forward[double])
+    set_pass(method, GRAD_INPUT, grad_input[float], grad_input[double])

@@ -17,7 +17,7 @@ from passes.steps cimport Lanes, Part, Scratch, Step, begin_steps, next_step
 from passes.windows cimport store_part, sum_block
 from plan.facts cimport TILE_PIXELS, beyond_cache, channels_lie_together, needs_widening
 from plan.layout cimport lay_out
-from plan.method cimport Cover, Method, Shares, Work
+from plan.method cimport Cover, Method, Shares, Work, set_pass
 from plan.spans cimport taps_after
 from plan.structs cimport (COPY_ONCE, COPY_PER_BOX, FORWARD, GRAD_BOXES, GRAD_INPUT, Call, Task)
 from plan.tasks cimport set_rectangles
@@ -317,10 +317,7 @@ cdef inline void set_pixels(Method *method) noexcept:
     method.name, method.unfit, method.pays = "pixels", unfit, planes.pays
     method.prepare, method.lay_out = prepare, lay_out
     method.shares_to_read, method.shares_to_write = shares_to_read, shares_to_write
-    method.passes[FORWARD].of_float = forward[float]
-    method.passes[FORWARD].of_double = forward[double]
-    method.passes[GRAD_INPUT].of_float = grad_input[float]
-    method.passes[GRAD_INPUT].of_double = grad_input[double]
-    method.passes[GRAD_BOXES].of_float = planes.grad_boxes[float]
-    method.passes[GRAD_BOXES].of_double = planes.grad_boxes[double]
+    set_pass(method, FORWARD, forward[float], forward[double])
+    set_pass(method, GRAD_INPUT, grad_input[float], grad_input[double])
+    set_pass(method, GRAD_BOXES, planes.grad_boxes[float], planes.grad_boxes[double])
     set_maxima(method)

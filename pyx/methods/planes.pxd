@@ -14,7 +14,7 @@ from passes.prefetch cimport Prefetch, prefetch_of, prefetch_some
 from passes.steps cimport Lanes, Part, Step, begin_steps, bins_of_part, next_step
 from passes.windows cimport store_part, sum_block
 from plan.layout cimport lay_out
-from plan.method cimport Cover, Method, Shares, Work
+from plan.method cimport Cover, Method, Shares, Work, set_pass
 from plan.structs cimport (FORWARD, GRAD_BOXES, GRAD_INPUT, PACK_WINDOW, SPARSE_TAPS, Call, Task)
 from plan.tasks cimport set_rectangles
 from plan.ways cimport set_ways
@@ -176,10 +176,7 @@ cdef inline void set_planes(Method *method) noexcept:
     method.name, method.unfit, method.pays = "planes", unfit, pays
     method.prepare, method.lay_out = set_ways, lay_out
     method.shares_to_read, method.shares_to_write = shares_to_read, shares_to_write
-    method.passes[FORWARD].of_float = forward[float]
-    method.passes[FORWARD].of_double = forward[double]
-    method.passes[GRAD_INPUT].of_float = grad_input[float]
-    method.passes[GRAD_INPUT].of_double = grad_input[double]
-    method.passes[GRAD_BOXES].of_float = grad_boxes[float]
-    method.passes[GRAD_BOXES].of_double = grad_boxes[double]
+    set_pass(method, FORWARD, forward[float], forward[double])
+    set_pass(method, GRAD_INPUT, grad_input[float], grad_input[double])
+    set_pass(method, GRAD_BOXES, grad_boxes[float], grad_boxes[double])
     set_maxima(method)

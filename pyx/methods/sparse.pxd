@@ -21,7 +21,7 @@ from passes.tile cimport load
 from passes.windows cimport store_part
 from plan.facts cimport channels_lie_together
 from plan.layout cimport lay_out
-from plan.method cimport Cover, Method, Shares, Work
+from plan.method cimport Cover, Method, Shares, Work, set_pass
 from plan.spans cimport hull_of_taps
 from plan.structs cimport (FORWARD, GRAD_BOXES, GRAD_INPUT, SPARSE_TAPS, WHOLE, Call, Task)
 from simd.structs cimport LANE_BYTES, Taps, Tile, View, Window, real
@@ -260,9 +260,6 @@ cdef inline void set_sparse(Method *method) noexcept:
     method.name, method.unfit, method.pays = "sparse", unfit, of_planes.pays
     method.prepare, method.lay_out = prepare, lay_out
     method.shares_to_read, method.shares_to_write = shares_to_read, shares_to_write
-    method.passes[FORWARD].of_float = forward[float]
-    method.passes[FORWARD].of_double = forward[double]
-    method.passes[GRAD_INPUT].of_float = grad_input[float]
-    method.passes[GRAD_INPUT].of_double = grad_input[double]
-    method.passes[GRAD_BOXES].of_float = grad_boxes[float]
-    method.passes[GRAD_BOXES].of_double = grad_boxes[double]
+    set_pass(method, FORWARD, forward[float], forward[double])
+    set_pass(method, GRAD_INPUT, grad_input[float], grad_input[double])
+    set_pass(method, GRAD_BOXES, grad_boxes[float], grad_boxes[double])

@@ -2,7 +2,7 @@
 from passes.max_pool cimport pool_grad_task, pool_task
 from passes.max_sample cimport sample_grad_task, sample_task
 from plan.facts cimport TILE_PIXELS
-from plan.method cimport Method, Shares, Work
+from plan.method cimport Method, Shares, Work, set_pass
 from plan.structs cimport (COPY_ONCE, MAX_PIXEL, MAX_PIXEL_GRAD, MAX_SAMPLE, MAX_SAMPLE_GRAD, Call)
 from plan.tasks cimport ceiling
 from simd.structs cimport LANE_BYTES
@@ -30,11 +30,7 @@ cdef inline void shares_of_maxima(
 
 
 cdef inline void set_maxima(Method *method) noexcept:
-    method.passes[MAX_PIXEL].of_float = pool_task[float]
-    method.passes[MAX_PIXEL].of_double = pool_task[double]
-    method.passes[MAX_PIXEL_GRAD].of_float = pool_grad_task[float]
-    method.passes[MAX_PIXEL_GRAD].of_double = pool_grad_task[double]
-    method.passes[MAX_SAMPLE].of_float = sample_task[float]
-    method.passes[MAX_SAMPLE].of_double = sample_task[double]
-    method.passes[MAX_SAMPLE_GRAD].of_float = sample_grad_task[float]
-    method.passes[MAX_SAMPLE_GRAD].of_double = sample_grad_task[double]
+    set_pass(method, MAX_PIXEL, pool_task[float], pool_task[double])
+    set_pass(method, MAX_PIXEL_GRAD, pool_grad_task[float], pool_grad_task[double])
+    set_pass(method, MAX_SAMPLE, sample_task[float], sample_task[double])
+    set_pass(method, MAX_SAMPLE_GRAD, sample_grad_task[float], sample_grad_task[double])

@@ -74,3 +74,8 @@ cdef struct Method:
     # A bin has channels of its own, so that work counts for each bin.
     bint bins_apart
     Pass[PURPOSES] passes          # by purpose; NULL for what it cannot compute
+
+
+cdef inline void set_pass(
+        Method *method, int purpose, FloatTask of_float, DoubleTask of_double) noexcept:
+    method.passes[purpose].of_float, method.passes[purpose].of_double = of_float, of_double
