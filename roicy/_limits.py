@@ -21,8 +21,8 @@ def omp_num_threads() -> int | None:
 
 def _read(*path: str) -> str:
     try:
-        with open(os.path.join(*path), errors="surrogateescape") as file:
-            return file.read()
+        with open(os.path.join(*path), "rb") as file:
+            return os.fsdecode(file.read())
     except OSError:
         return ""
 

@@ -234,3 +234,18 @@ def test_paths_of_any_script(monkeypatch):
     roicy.show_config()
     out.flush()
     assert b"threads" in out.buffer.getvalue()
+
+
+def test_no_file_is_read_in_an_unknown_encoding():
+    """Files of the system and of reports are read and written as what they are."""
+    code = """
+import numpy as np, roicy, roicy._config, roicy.bench.timing
+boxes = np.array([[0, 1, 1, 5, 5.0]])
+roicy.roi_align(np.ones((1, 2, 9, 9)), boxes, 2)
+roicy.crop(np.ones((9, 9, 3), np.uint8), boxes[:, 1:], 2)
+roicy.show_config()
+roicy.bench.timing.versions()
+"""
+    strict = ["-X", "warn_default_encoding", "-W", "error::EncodingWarning"]
+    done = subprocess.run([sys.executable, *strict, "-c", code], capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")

@@ -58,7 +58,9 @@ def this_build() -> Build:
 def git(*arguments: str) -> str:
     """Return what git prints about the checkout; ValueError where it fails."""
     try:
-        ended = subprocess.run(["git", *arguments], cwd=SOURCE, capture_output=True, text=True)
+        ended = subprocess.run(
+            ["git", *arguments], cwd=SOURCE, capture_output=True, encoding="utf-8"
+        )
     except FileNotFoundError:
         raise ValueError("git is not installed") from None
     if ended.returncode:
@@ -70,7 +72,7 @@ def run(command: list[str], **options: Any) -> str:
     """Return what a command prints; RuntimeError with the end of it where the command fails."""
     try:
         ended = subprocess.run(
-            command, capture_output=True, text=True, timeout=BUILD_SECONDS, **options
+            command, capture_output=True, encoding="utf-8", timeout=BUILD_SECONDS, **options
         )
     except subprocess.TimeoutExpired:
         raise RuntimeError(f"{' '.join(command)} took more than {BUILD_SECONDS} s") from None

@@ -124,7 +124,7 @@ def runs_of(options: argparse.Namespace) -> list[dict[str, Any]]:
 def write(path: str | None, file: dict[str, Any]) -> None:
     """Write a file, where a path is given."""
     if path:
-        Path(path).write_text(json.dumps(file, indent=1) + "\n")
+        Path(path).write_text(json.dumps(file, indent=1) + "\n", "utf-8")
 
 
 def run_against(options: argparse.Namespace, same: float | None) -> int:

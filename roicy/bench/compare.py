@@ -33,7 +33,7 @@ def read(path: str, option: str = "--compare") -> dict[str, Any]:
     """Return a file that `--json` wrote; ValueError where it is not one."""
     name = f"{option}: {path}"
     try:
-        file = json.loads(Path(path).read_text())
+        file = json.loads(Path(path).read_text("utf-8"))
     except OSError as error:
         raise ValueError(f"{name}: {error.strerror}") from None
     except ValueError as error:

@@ -32,7 +32,9 @@ SETTINGS = ("ROICY_ISA", "OMP_", "GOMP_", "KMP_", "MALLOC_", "GLIBC_TUNABLES")
 def processor() -> str:
     """Return the name that the system gives to the processor."""
     file = Path("/proc/cpuinfo")
-    found = file.exists() and re.search("^model name\\s*: (.*)", file.read_text(), re.MULTILINE)
+    found = file.exists() and re.search(
+        "^model name\\s*: (.*)", file.read_text("utf-8"), re.MULTILINE
+    )
     return found[1] if found else platform.processor() or platform.machine()
 
 
@@ -51,7 +53,7 @@ def caches() -> dict[str, str]:
     """Return the sizes of the caches of a core by their names, where Linux tells them."""
     found = {}
     for folder in sorted(Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
-        level, kind, size = ((folder / name).read_text().strip() for name in OF_A_CACHE)
+        level, kind, size = ((folder / name).read_text("utf-8").strip() for name in OF_A_CACHE)
         found[f"L{level}{kind[0].lower() if kind != 'Unified' else ''}"] = size
     return found
 
@@ -62,7 +64,7 @@ def commit_of(package: Path) -> str:
     def git(*arguments: str) -> str:
         command = ["git", "-C", str(package), *arguments]
         try:
-            return subprocess.run(command, capture_output=True, text=True).stdout.strip()
+            return subprocess.run(command, capture_output=True, encoding="utf-8").stdout.strip()
         except OSError:
             return ""
 

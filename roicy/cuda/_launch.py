@@ -94,7 +94,7 @@ def rules() -> str:
 
     The build copies these files from pyx/plan.  Without REAL they only declare types.
     """
-    text = "\n".join((FOLDER / name).read_text() for name in RULES)
+    text = "\n".join((FOLDER / name).read_text("utf-8") for name in RULES)
     members = [
         f"template <> struct Rules<{real}> {{\n#define REAL {real}\n#define NAME(f) f\n{text}\n"
         "#undef REAL\n#undef NAME\n};"
@@ -106,7 +106,7 @@ def rules() -> str:
 @functools.cache
 def source() -> str:
     """Return the text of all kernels."""
-    first, *rest = ((FOLDER / name).read_text() for name in ("common.cu", *SOURCES))
+    first, *rest = ((FOLDER / name).read_text("utf-8") for name in ("common.cu", *SOURCES))
     return "\n".join([first, rules(), *rest])
 
 
