@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from ... import _arguments, _boxes, _call, normalised
-from ..._kernels.plan import Arguments
+from ..._kernels.plan import Arguments, Rule
 from ..._table import (
     QUANTISED,
     ROI_ALIGN,
     ROI_ALIGN_MAX,
     ROI_ALIGN_ROTATED,
     ROI_POOL,
+    Operator,
     one_sample,
     rotated,
     sampled,
@@ -32,8 +33,6 @@ from .._docs import documented
 
 if TYPE_CHECKING:
     from ... import _types as t
-    from ..._kernels.plan import Rule
-    from ..._table import Operator
     from ._session import InferenceSession as InferenceSession
 else:
     from ... import _names as t
