@@ -115,7 +115,7 @@ assert_type(roicy.crop(frame, boxes, 2, return_matrices=flag), NDArray[Any] | Bo
 masks = np.zeros((1, 28, 28), np.float32)
 images = roicy.paste_masks(masks, [[0, 0, 4, 4]], (8, 9), threshold=0.5, rule="mmdet")
 assert_type(images, NDArray[Any])
-mixed = roicy.prototype_masks(masks, masks[0], boxes[:, 1:], (8, 9), rule="yolov5_native")
+mixed = roicy.prototype_masks(masks, masks[0], of_boxes[:, 1:], (8, 9), rule="yolov5_native")
 assert_type(mixed, NDArray[Any])
 codes = roicy.paste_masks(Tensor(), Tensor(), [8, 9], threshold=None, padding=1, format="rle")
 print(codes[0]["counts"].decode(), codes[0]["size"])

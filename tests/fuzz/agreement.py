@@ -155,7 +155,9 @@ def variants(name, arguments, result):
         whole = gathered(result)
         count = len(whole[0] if isinstance(whole, tuple) else whole)
         k = count * 2 // 3  # neither the first nor the last of several
-        call = of_one_box(arguments, k) if count else None
+        # Without a width, lines are padded to the widest one.
+        padded = name == "crop_lines" and arguments["width"] is None
+        call = of_one_box(arguments, k) if count and not padded else None
         if call is not None:
             found.append((f"box {k} alone", call, row(whole, k), gathered))
     return found
