@@ -7,7 +7,7 @@ Environment variables:
 
 ROICY_BUILD_ISA      comma-separated instruction sets to build, for instance "baseline"; by default
                      all that exist for this architecture
-ROICY_BUILD_DEBUG=1  bounds checks and assertions on, no optimisation, and scratch is filled with
+ROICY_BUILD_DEBUG=1  assertions on, no optimisation, and scratch is filled with
                      NaN: for finding faults
 ROICY_BUILD_FLAGS    further flags for compiler and linker, for instance "-fsanitize=address"
 """

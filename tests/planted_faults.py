@@ -1,6 +1,6 @@
 """Faults that sanitizers and tests must find before they are trusted.
 
-    python tests/planted_faults.py bounds | index | alignment | race | device
+    python tests/planted_faults.py bounds | alignment | race | device
 
 gives a kernel arguments that no operator would give.  Under the sanitizer for the fault, the
 program ends with a report.  Without a sanitizer, the fault takes its course.
@@ -23,7 +23,7 @@ from pathlib import Path
 import numpy as np
 
 from roicy import _cpu
-from roicy._kernels import isa, machine
+from roicy._kernels import isa
 from roicy._kernels.plan import Arguments
 from roicy._table import INTEGRATED, PRROI_POOL
 
@@ -65,11 +65,6 @@ def bounds():
     """Pool a box for which the output has no room."""
     plan = planned(np.tile(np.array([[0, 1, 1, 9, 9]], np.float32), (2, 1)), 1)
     plan.forward(np.empty((1, 64, 7, 7), np.float32))
-
-
-def index():
-    """Ask for the first byte of a block without bytes."""
-    machine.free_lazily(np.empty(0, np.uint8))
 
 
 def alignment():
@@ -150,7 +145,7 @@ def find(faults, arguments):
 
 if __name__ == "__main__":
     groups = {"harnesses": HARNESSES, "kernels": KERNELS}
-    calls = {call.__name__: call for call in (bounds, index, alignment, race, device)}
+    calls = {call.__name__: call for call in (bounds, alignment, race, device)}
     if sys.argv[1] in groups:
         find(groups[sys.argv[1]], sys.argv[2:])
     else:
