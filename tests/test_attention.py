@@ -136,7 +136,7 @@ def test_values_that_are_no_numbers(isa):
 
 @pairs(channels=[5, 32, 70], points=POINTS, dtype=DTYPES, isa=ISAS)
 def test_threads_and_batches(channels, points, dtype, isa, rng):
-    """The same bits for any number of threads, and for an image alone."""
+    """Results have the same bits on any number of threads, and for an image alone."""
     points = POINTS[points]
     value, locations, weights, grad = problem(
         rng, dtype, points=points, images=3, queries=401, channels=channels

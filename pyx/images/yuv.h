@@ -263,8 +263,8 @@ static FORCE_INLINE void yuv_convert_run(const struct crop_yuv *yuv, const char 
         yuv_mix(yuv, &numbers, i / 2, to + 3 * i);
 }
 
-/* The same where each pixel has U and V of its own: pixels get those of the even ones, and then odd
-   pixels are converted again. */
+/* Converts a run in which each pixel has U and V of its own.  All pixels get those of the even ones
+   first, and then the odd pixels are converted again. */
 static NOINLINE void yuv_convert_each(const struct crop_yuv *yuv, const char *luma, ptrdiff_t step,
                                       const struct crop_plane *chroma, int count, ptrdiff_t wanted,
                                       uint8_t *to) {

@@ -92,7 +92,7 @@ static FORCE_INLINE void NAME(contract_span)(REAL *to, ptrdiff_t to_step,
                         stop - first, add);
 }
 
-/* The same as a function of its own. */
+/* Contracts one bin, for callers that only have the table of functions. */
 static NOINLINE void NAME(contract_axis)(void *to, ptrdiff_t to_step, const struct vectors *from,
                                          const struct taps *taps, int add) {
     NAME(contract_span)((REAL *)to, to_step, from, taps, add);

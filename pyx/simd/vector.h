@@ -100,7 +100,7 @@ static FORCE_INLINE void stream_now(struct stream *run) {
     run->from = from + now;
 }
 
-/* The same as a function of its own. */
+/* Copies the next lines, for callers that only have the table of functions. */
 static NOINLINE void stream_lines(struct stream *run) { stream_now(run); }
 
 /* Copies all lines that are left. */

@@ -351,8 +351,10 @@ def patch_transformers() -> Iterator[None]:
 
 @contextlib.contextmanager
 def patch_mmcv() -> Iterator[None]:
-    """The same as :func:`patch_transformers` for mmcv: its MultiScaleDeformableAttention, and what
-    else calls ``multi_scale_deformable_attn_pytorch``.
+    """Have mmcv compute with roicy, as :func:`patch_transformers` has transformers.
+
+    It replaces what its MultiScaleDeformableAttention and others call:
+    ``multi_scale_deformable_attn_pytorch``.
     """
     importlib.import_module("mmcv.ops.multi_scale_deform_attn")
     with _replaced(("multi_scale_deformable_attn_pytorch",)):
