@@ -135,15 +135,21 @@ cdef inline void set_window(
         window.y0 = window.y1 = window.x0 = window.x1 = 0
 
 
-cdef inline void set_way_of_box(const Call *call, Part *part) noexcept nogil:
-    """Have a part be computed as all bins of its box are.
+cdef inline int way_of_box(const Call *call, const Part *part) noexcept nogil:
+    """How all bins of a part's box are computed together.
 
     Taps alone are not packed where the tile holds pixels, which they would replace.
     """
     cdef const int32_t *window = call.tables.windows + 4 * part.place
-    part.way, part.x_first = call.tables.ways[part.place], call.tables.x_first[part.place]
-    if part.shared and part.way == TAPS:
-        part.way = way_of_window(window[1] - window[0], window[3] - window[2])
+    cdef int way = call.tables.ways[part.place]
+    if part.shared and way == TAPS:
+        return way_of_window(window[1] - window[0], window[3] - window[2])
+    return way
+
+
+cdef inline void set_way_of_box(const Call *call, Part *part) noexcept nogil:
+    """Have a part be computed as all bins of its box are."""
+    part.way, part.x_first = way_of_box(call, part), call.tables.x_first[part.place]
 
 
 cdef inline void set_bins(const Call *call, Part *part, int p, int q) noexcept nogil:
@@ -289,14 +295,21 @@ cdef inline void prefetch_next_box(
                       lanes * at.channel * sizeof(int32_t))
 
 
-cdef inline Py_ssize_t most_blocks(
-        const Part *part, Py_ssize_t rows, Py_ssize_t columns) noexcept nogil:
-    """The most blocks of a window that scratch has room for, if nothing is packed; 0 if they may
-    not be computed together."""
-    cdef Py_ssize_t most = BINS_BYTES // (part.q_step * LANE_BYTES)
-    if part.way != WHOLE and part.way != CELLS:
+cdef inline Py_ssize_t most_blocks(const Call *call, const Part *part) noexcept nogil:
+    """The most blocks of a box that scratch has room for, if nothing is packed; 0 if they may not
+    be computed together."""
+    cdef const int32_t *window = call.tables.windows + 4 * part.place
+    cdef Py_ssize_t rows = window[1] - window[0], columns = window[3] - window[2]
+    cdef Py_ssize_t most = BINS_BYTES // (part.q_step * LANE_BYTES), strip
+    cdef int way = way_of_box(call, part)
+    if call.tables.kind == SPARSE_TAPS:      # which need no strip
+        return max(most, <Py_ssize_t>1)
+    if way != WHOLE and way != CELLS:
         return 0
-    return min(most, WIDE_STRIP_BYTES // ((rows if part.x_first else columns) * LANE_BYTES))
+    strip = rows if call.tables.x_first[part.place] else columns
+    if not part.whole:      # parts may differ in which axis comes first
+        strip = max(rows, columns)
+    return min(most, WIDE_STRIP_BYTES // (strip * LANE_BYTES))
 
 
 cdef inline Py_ssize_t blocks_together(
@@ -316,17 +329,7 @@ cdef inline void join_blocks(const Call *call, const Task *task, Step *step) noe
     The number of blocks is that of all parts of a box, though these may differ in their ways.
     """
     cdef Part *part = &step.part
-    cdef Part box = part[0]
-    cdef const int32_t *window = call.tables.windows + 4 * part.place
-    cdef Py_ssize_t rows = window[1] - window[0], columns = window[3] - window[2], most, blocks
-    set_way_of_box(call, &box)
-    if not part.whole:      # parts may differ in which axis comes first
-        rows = columns = max(rows, columns)
-    if call.tables.kind == SPARSE_TAPS:      # which need no strip
-        most = max(BINS_BYTES // (part.q_step * LANE_BYTES), <Py_ssize_t>1)
-    else:
-        most = most_blocks(&box, rows, columns)
-    blocks = blocks_together(call, task, part.block, most)
+    cdef Py_ssize_t blocks = blocks_together(call, task, part.block, most_blocks(call, part))
     step.joined = blocks > 0
     if step.joined:
         part.blocks = blocks

@@ -11,7 +11,7 @@ cdef enum:
     COPY_BYTES = 1 << 20           # pixels of one box, copied for COPY_PER_BOX         # R281
 
 
-cdef struct Step:                  # what `run` carries out
+cdef struct Run:                   # the tasks of a step
     const Call *calls
     const Method *const *methods
     const Task *tasks
@@ -50,9 +50,9 @@ cdef inline bint next_copy(const Call *call, const Task *task, Task *one) noexce
     return True
 
 
-cdef inline void compute(const Step *step, const Task *task, char *memory) noexcept nogil:
-    cdef const Call *call = step.calls + task.level
-    cdef const Method *method = step.methods[task.level]
+cdef inline void compute(const Run *one, const Task *task, char *memory) noexcept nogil:
+    cdef const Call *call = one.calls + task.level
+    cdef const Method *method = one.methods[task.level]
     if call.itemsize == sizeof(float):
         method.passes[call.purpose].of_float(call, task, memory, 0)
     else:
@@ -60,22 +60,22 @@ cdef inline void compute(const Step *step, const Task *task, char *memory) noexc
 
 
 cdef inline void run_task(const void *given, Py_ssize_t i, char *memory) noexcept nogil:
-    cdef const Step *step = <const Step*>given
-    cdef const Task *task = step.tasks + i
+    cdef const Run *one = <const Run*>given
+    cdef const Task *task = one.tasks + i
     cdef Task part
     if task.load != COPY_PER_BOX:
-        compute(step, task, memory)
+        compute(one, task, memory)
         return
     part = task[0]
     part.stop_box = task.first_box
-    while next_copy(step.calls + task.level, task, &part):
-        compute(step, &part, memory)
+    while next_copy(one.calls + task.level, task, &part):
+        compute(one, &part, memory)
 
 
 cdef inline int run_step(
         const Call *calls, const Method *const *methods, const Tasks *tasks, int threads,
         Py_ssize_t scratch_bytes) except -1:
     """Carry out all tasks."""
-    cdef Step step
-    step.calls, step.methods, step.tasks = calls, methods, tasks.items
-    return run_tasks(&step, tasks.count, threads, scratch_bytes, run_task)
+    cdef Run one
+    one.calls, one.methods, one.tasks = calls, methods, tasks.items
+    return run_tasks(&one, tasks.count, threads, scratch_bytes, run_task)

@@ -11,8 +11,7 @@
 
 #define OF(f, type) .f = f##_##type
 #define FUNCTIONS(type)                                                                            \
-    {.vector_bytes = VECTOR_BYTES,                                                                 \
-     OF(pack, type),                                                                               \
+    {OF(pack, type),                                                                               \
      OF(read_pixels, type),                                                                        \
      OF(load_rows, type),                                                                          \
      OF(load_slots, type),                                                                         \

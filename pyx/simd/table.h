@@ -11,8 +11,6 @@
 
 /* What `void` points to is REAL.  The files named here say what functions do. */
 struct simd {
-    int vector_bytes;
-
     /* tile.inc.h */
     void (*pack)(const void *from, const struct strides *strides, int lanes, ptrdiff_t rows,
                  ptrdiff_t columns, void *to);
