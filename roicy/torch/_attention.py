@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
 import inspect
 import re
@@ -21,14 +22,13 @@ from .. import attention as of_numpy
 from . import _onnx, _tensors
 from ._autograd import (
     IN_REVERSE,
-    RECORDERS,
-    _below_autograd,
     _compute,
-    _is_differentiated,
     _record,
     call,
+    register,
 )  # fmt: skip
-from ._operators import KERNELS, LIBRARY, unpack
+from ._operators import LIBRARY, define, unpack
+from ._vmap import folded
 
 NAME = "deformable_attention"
 # What models of transformers call.
@@ -173,21 +173,15 @@ def _fake_backward(_: Tensor, wanted: Sequence[bool], *given: Any) -> Any:
 
 
 def _define(suffix: str, declared: str, kernel: Callable[..., Any], fake: Any) -> Any:
-    name = NAME + suffix
-    LIBRARY.define(name + declared, tags=(torch.Tag.pt2_compliant_tag,))
-    LIBRARY.impl(name, kernel, "CPU")
-    torch.library.register_fake(f"roicy::{name}", fake, lib=LIBRARY)
-    operator = getattr(torch.ops.roicy, name).default
-    KERNELS[operator] = kernel
+    operator = define(NAME + suffix, declared, kernel, fake)
 
     def batched(info: Any, dims: Any, *given: Any) -> Any:
         """Make images of the elements of a batch."""
-        size, folded = info.batch_size, list(given)
-        for i, (one, dim) in enumerate(zip(given, dims, strict=True)):
-            if isinstance(one, Tensor):
-                moved = one.expand(size, *one.shape) if dim is None else one.movedim(dim, 0)
-                folded[i] = moved.flatten(0, 1)
-        result = operator(*folded)
+        size = info.batch_size
+        result = operator(*[
+            folded(one, dim, size) if isinstance(one, Tensor) else one
+            for one, dim in zip(given, dims, strict=True)
+        ])  # fmt: skip
         found = [
             one.unflatten(0, (size, one.shape[0] // size)) if one.dim() > 1 else one
             for one in unpack(result)
@@ -256,18 +250,8 @@ class _Gradients(_SingleLevelFunction):
     jvp = backward
 
 
-def _register(operator: Any, function: Any) -> None:
-    def recorder(*given: Any) -> Any:
-        if _is_differentiated(_tensors_of(given)):
-            return _record(function, *given)
-        return _below_autograd(operator, *given)
-
-    RECORDERS[operator] = recorder
-    LIBRARY.impl(operator.name(), recorder, "Autograd")
-
-
-_register(_POOL, _Attend)
-_register(_BACKWARD, _Gradients)
+register(_POOL, _tensors_of, functools.partial(_record, _Attend))
+register(_BACKWARD, _tensors_of, functools.partial(_record, _Gradients))
 
 
 def _stub(*positional: Any, _attend: Callable[..., Any], **named: Any) -> Any:

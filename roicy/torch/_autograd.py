@@ -260,8 +260,28 @@ class _WithMaps(_SingleLevelFunction):
         return sum(terms[1:], terms[0]) if terms else None
 
 
+def register(
+    operator: Any, tensors_of: Callable[[Sequence[Any]], Sequence[Tensor]], record: Any
+) -> None:
+    """Have an operator recorded where one of the tensors of a call is differentiated.
+
+    Parameters
+    ----------
+    operator : an operator
+    tensors_of : the arguments of a call -> its tensors that can be differentiated
+    record : what computes and records a call, of its arguments
+    """
+
+    def recorder(*given: Any) -> Any:
+        if _is_differentiated(tensors_of(given)):
+            return record(*given)
+        return _below_autograd(operator, *given)
+
+    RECORDERS[operator] = recorder
+    LIBRARY.impl(operator.name(), recorder, "Autograd")
+
+
 def _register(own: Operator, operator: Any, record: Callable[..., Any]) -> None:
-    """Have an operator recorded where one of the tensors of a call is differentiated."""
     without = {"argmax"} if own.is_linear and not own.has_argmax else {"argmax", "boxes"}
     places = [
         i
@@ -269,13 +289,10 @@ def _register(own: Operator, operator: Any, record: Callable[..., Any]) -> None:
         if "Tensor" in str(argument.type) and argument.name not in without
     ]
 
-    def recorder(*given: Any) -> Any:
-        if _is_differentiated([tensor for i in places for tensor in unpack(given[i])]):
-            return record(own, *given)
-        return _below_autograd(operator, *given)
+    def tensors_of(given: Sequence[Any]) -> list[Tensor]:
+        return [tensor for i in places for tensor in unpack(given[i])]
 
-    RECORDERS[operator] = recorder
-    LIBRARY.impl(operator.name(), recorder, "Autograd")
+    register(operator, tensors_of, functools.partial(record, own))
 
 
 def _record_pool(own: Operator, input: Any, boxes: Tensor, size: Any, *parameters: Any) -> Any:

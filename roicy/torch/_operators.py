@@ -23,6 +23,22 @@ LIBRARY = torch.library.Library("roicy", "DEF")
 KERNELS: dict[Any, Callable[..., Any]] = {}  # what each operator calls on the CPU
 
 
+def define(name: str, declared: str, kernel: Callable[..., Any], fake: Callable[..., Any]) -> Any:
+    """Define an operator of the library, and return it.
+
+    Parameters
+    ----------
+    name, declared : its name, and the rest of its schema, "(arguments) -> results"
+    kernel, fake : what it computes on the CPU, and tensors like its results without numbers
+    """
+    LIBRARY.define(name + declared, tags=(torch.Tag.pt2_compliant_tag,))
+    LIBRARY.impl(name, kernel, "CPU")
+    torch.library.register_fake(f"roicy::{name}", fake, lib=LIBRARY)
+    operator = getattr(torch.ops.roicy, name).default
+    KERNELS[operator] = kernel
+    return operator
+
+
 def _shapes_of(extents: Sequence[int]) -> list[tuple[int, ...]]:
     return [tuple(extents[i : i + 4]) for i in range(0, len(extents), 4)]
 
@@ -137,12 +153,7 @@ class Operator:
 
         declared = ", ".join(f"{kind} {argument}" for argument, kind in arguments.items())
         returns = "(Tensor, Tensor)" if has_argmax else "Tensor[]" if several else "Tensor"
-        LIBRARY.define(f"{name}({declared}) -> {returns}", tags=(torch.Tag.pt2_compliant_tag,))
-        LIBRARY.impl(name, kernel, "CPU")
-        torch.library.register_fake(f"roicy::{name}", fake, lib=LIBRARY)
-        operator = getattr(torch.ops.roicy, name).default
-        KERNELS[operator] = kernel
-        return operator
+        return define(name, f"({declared}) -> {returns}", kernel, fake)
 
     def _levels(self, call: dict[str, Any]) -> list[Any]:
         """Return the shapes of the map of a call, or of all levels."""

@@ -15,7 +15,7 @@ from ._operators import LIBRARY, OPERATORS, Operator, unpack
 from ._script import exact_type
 
 
-def _folded(tensor: Tensor, dim: int | None, size: int) -> Tensor:
+def folded(tensor: Tensor, dim: int | None, size: int) -> Tensor:
     """Return (B * L, ...) of (L, ...), with the dimension of the batch or without one."""
     if dim is None:
         return tensor.expand(size, *tensor.shape).flatten(0, 1)
@@ -24,7 +24,7 @@ def _folded(tensor: Tensor, dim: int | None, size: int) -> Tensor:
 
 def _folded_boxes(boxes: Tensor, dim: int | None, size: int, images: int) -> Tensor:
     """Return boxes (B * K, 5) of images that are folded; images: of an element."""
-    rows = _folded(boxes, dim, size)
+    rows = folded(boxes, dim, size)
     rows = rows.to(exact_type(rows.dtype, size * images))
     first = torch.arange(size, dtype=rows.dtype).repeat_interleave(rows.shape[0] // size) * images
     return torch.cat([rows[:, :1] + first[:, None], rows[:, 1:]], dim=1)
@@ -44,14 +44,14 @@ def _register(own: Operator, operator: Any) -> None:
             if name == own.maps:
                 if not is_shared:
                     call[name] = own.pack(
-                        [_folded(*one, size) for one in zip(maps, of_maps, strict=True)]
+                        [folded(*one, size) for one in zip(maps, of_maps, strict=True)]
                     )
             elif name == own.shapes:
                 call[name] = [side if i % 4 else size * side for i, side in enumerate(value)]
             elif name == "boxes" and not is_shared:
                 call[name] = _folded_boxes(value, dims[name], size, images)
             elif isinstance(value, Tensor):
-                call[name] = _folded(value, dims[name], size)
+                call[name] = folded(value, dims[name], size)
         result = operator(*call.values())
         if operator is own.backward_boxes:
             result = result.to(given[names.index("boxes")].dtype)
