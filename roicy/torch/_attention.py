@@ -126,7 +126,7 @@ def _by_grid_sample(
     value: Tensor, shapes: Any, locations: Tensor, weights: Tensor, points: Any, mode: str,
     padding: str, align_corners: bool,
 ) -> Tensor:  # fmt: skip
-    """Return the same by PyTorch's operators, which ONNX has."""
+    """Compute the samples by PyTorch's grid_sample, which exports to ONNX."""
     maps = value.permute(0, 2, 3, 1).flatten(0, 1).split([h * w for h, w in shapes], -1)
     grids = (2 * locations - 1).transpose(1, 2).flatten(0, 1).split(points, -2)
     samples = [
