@@ -52,23 +52,23 @@ def in_use():
 
 
 cdef int narrow_all(
-        const Py_buffer *source, const Py_buffer *target, int kind, int threads) except -1:
-    cdef Py_ssize_t i, count = source.len // <Py_ssize_t>sizeof(float), size = small_size(kind)
+        const Py_buffer *source, const Py_buffer *target, int dtype, int threads) except -1:
+    cdef Py_ssize_t i, count = source.len // <Py_ssize_t>sizeof(float), size = small_size(dtype)
     cdef const float *values = <const float*>source.buf
     cdef const Simd *simd = tables
     if target.len != count * size:
         raise ValueError(f"out: {target.len} bytes for {count} numbers")
     threads = startable(<int>min(<Py_ssize_t>threads, count // ROUND_NUMBERS))
     for i in prange(0, count, ROUND_NUMBERS, nogil=True, num_threads=threads, schedule="static"):
-        simd.narrow(values + i, kind, min(<Py_ssize_t>ROUND_NUMBERS, count - i),
+        simd.narrow(values + i, dtype, min(<Py_ssize_t>ROUND_NUMBERS, count - i),
                     <char*>target.buf + i * size)
     return 0
 
 
-def narrow(values, out, int kind, int threads):
+def narrow(values, out, int dtype, int threads):
     """out = values, rounded to the nearest number of a type; ties go to the even one.
 
-    values: float32, and out: one or two bytes for each, both C-contiguous; kind: NumPy's
+    values: float32, and out: one or two bytes for each, both C-contiguous; dtype: NumPy's
     character of the type.
     """
     cdef Py_buffer source, target
@@ -76,7 +76,7 @@ def narrow(values, out, int kind, int threads):
     try:
         PyObject_GetBuffer(out, &target, PyBUF_SIMPLE | PyBUF_WRITABLE)
         try:
-            narrow_all(&source, &target, kind, threads)
+            narrow_all(&source, &target, dtype, threads)
         finally:
             PyBuffer_Release(&target)
     finally:

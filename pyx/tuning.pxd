@@ -20,7 +20,7 @@ cdef enum:
 
 # ----------------------------------------------------------------------------------------- load
 cdef enum:
-    THIN_GAIN = 4                  # times fewer pixels, for packing taps alone to pay  # R351
+    FEW_TAPS_GAIN = 4              # times fewer pixels, for packing taps alone to pay  # R351
 
 # --------------------------------------------------------------------------------------- reduce
 cdef enum:

@@ -66,7 +66,7 @@ def output(plan: Plan) -> np.ndarray:
     out = plan.arguments.out
     if out is None:
         return _memory.new(plan.output_shape, _arguments.pooled(plan.maps[0].dtype)[0])
-    if plan.takes(out):
+    if plan.accepts_out(out):
         return out
     dtypes = _arguments.pooled(plan.maps[0].dtype)
     read = (*plan.maps, *box_arrays(plan))

@@ -40,7 +40,7 @@ HARNESSES = {
 KERNELS = {
     "samples before the map are left out": "test_edges.py",
     "one tap of four is left out": "test_against_reference.py",
-    "a number replaces the sum": "test_against_reference.py",
+    "a number replaces the sum": "test_methods.py",
     "the last of equal pixels is found": "test_against_reference.py",
     "the last bin of a channel is left out": "test_against_reference.py",
     "taps beyond 64 are left out": "test_recorded.py",

@@ -122,7 +122,7 @@ def test_same_bits_in_any_form(name, form, kind, layout, rng, plans, tmp_path):
         )
         made = made if isinstance(made, tuple) else (made,)
         assert out is None or made[0] is out
-        assert out is None or plans[-1].takes(out) == FORMS[form]
+        assert out is None or plans[-1].accepts_out(out) == FORMS[form]
         for one, other in zip(made, expected, strict=True):
             assert (one.dtype, one.shape) == (other.dtype, other.shape)
             assert one.flags.c_contiguous or one is out
@@ -208,7 +208,7 @@ def test_levels(levels, kind, layout, rng, plans):
         out = np.empty_like(expected)
         same = roicy.multiscale_roi_align(tuple(x), boxes, (2, 3), out=out, **given, **options)
         assert same is out
-        assert plans[-1].takes(out)
+        assert plans[-1].accepts_out(out)
         assert out.tobytes() == expected.tobytes()
 
 
@@ -338,13 +338,13 @@ NOT_PLAIN = [
 @pytest.mark.parametrize("changed", PLAIN)
 def test_what_is_plain(changed, plans):
     plan, out = check_accepted(changed, plans)
-    assert out is None or plan.takes(out)
+    assert out is None or plan.accepts_out(out)
 
 
 @pytest.mark.parametrize("changed", NOT_PLAIN)
 def test_what_is_converted(changed, plans):
     plan, out = check_accepted(changed, plans)
-    assert out is None or not plan.takes(out)
+    assert out is None or not plan.accepts_out(out)
 
 
 PYRAMID = {
@@ -446,7 +446,7 @@ def test_out_that_boxes_lie_in():
 
     def takes(boxes, out):
         arguments = Arguments(boxes, None, 1.0, "NCHW", 1)
-        return _cpu.plan_with_maps(ROI_ALIGN, sampled(0, True), x, 1, arguments).takes(out)
+        return _cpu.plan_with_maps(ROI_ALIGN, sampled(0, True), x, 1, arguments).accepts_out(out)
 
     assert not takes(boxes, out)
     assert takes(boxes[:-1], out[:-1].copy())

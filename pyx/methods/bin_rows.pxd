@@ -13,79 +13,79 @@ from plan.facts cimport beyond_cache
 from plan.layout cimport lay_out as lay_out_planes, whole_pages
 from plan.method cimport Method, set_pass
 from plan.spans cimport hull
-from plan.structs cimport FORWARD, SPARSE_TAPS, Call, Task, Tasks
+from plan.structs cimport FORWARD, SPARSE_TAPS, LevelJob, Task, Tasks
 from plan.ways cimport channels_are_few, set_ways
 from simd.structs cimport LANE_BYTES, Strides, Target, Tile, prefetch_run, real
 from tuning cimport MAX_BINS, MAX_COLUMNS
 
 
-cdef inline Py_ssize_t most_columns(const Call *call) noexcept nogil:
+cdef inline Py_ssize_t most_columns(const LevelJob *job) noexcept nogil:
     """Columns of the widest window."""
-    cdef const int32_t *window = call.tables.windows
+    cdef const int32_t *window = job.tables.windows
     cdef Py_ssize_t columns = 0
-    for _ in range(call.tables.count):
+    for _ in range(job.tables.count):
         columns = max(columns, <Py_ssize_t>(window[3] - window[2]))
         window += 4
     return columns
 
 
-cdef inline const char *unfit(const Call *call) noexcept nogil:
-    if call.tables.kind == SPARSE_TAPS:
+cdef inline const char *unfit(const LevelJob *job) noexcept nogil:
+    if job.tables.tap_kind == SPARSE_TAPS:
         return "the boxes are turned"
-    if call.position_sensitive:
+    if job.position_sensitive:
         return "each bin has channels of its own"
-    if call.channels > call.lanes:
+    if job.channels > job.lanes:
         return "channels fill more than one block"
-    if most_columns(call) > MAX_COLUMNS:
+    if most_columns(job) > MAX_COLUMNS:
         return "a window has too many columns"
     return NULL
 
 
-cdef inline bint pays(const Call *call, Py_ssize_t thin) noexcept nogil:
+cdef inline bint pays(const LevelJob *job, Py_ssize_t few) noexcept nogil:
     """Whether channels are few.  Whole rows are read, and so most boxes must have many columns."""
-    return call.purpose == FORWARD and channels_are_few(call) and 2 * thin <= call.tables.count
+    return job.purpose == FORWARD and channels_are_few(job) and 2 * few <= job.tables.count
 
 
-cdef inline void lay_out(Call *call, const Tasks *tasks, Py_ssize_t level) noexcept nogil:
+cdef inline void lay_out(LevelJob *job, const Tasks *tasks, Py_ssize_t level) noexcept nogil:
     """The strip has room for the columns of each window, of all channels."""
-    call.layout.strip_bytes = whole_pages(
-        max(call.layout.strip_bytes, most_columns(call) * call.channels * LANE_BYTES))
-    lay_out_planes(call, tasks, level)
+    job.layout.strip_bytes = whole_pages(
+        max(job.layout.strip_bytes, most_columns(job) * job.channels * LANE_BYTES))
+    lay_out_planes(job, tasks, level)
 
 
-cdef inline Source source_of(const Call *call, const Tile *tile) noexcept nogil:
+cdef inline Source source_of(const LevelJob *job, const Tile *tile) noexcept nogil:
     """All channels of the map where those of a pixel lie together, else its first channel."""
-    cdef const Strides *strides = &call.map.strides
-    cdef Py_ssize_t size = call.map.itemsize
-    cdef bint together = strides.channel == 1 and strides.x == call.channels
+    cdef const Strides *strides = &job.map.strides
+    cdef Py_ssize_t size = job.map.itemsize
+    cdef bint together = strides.channel == 1 and strides.x == job.channels
     cdef Source source
     memset(&source, 0, sizeof(source))
-    source.start, source.kind = tile.plane, call.map.kind
+    source.start, source.kind = tile.plane, job.map.dtype
     source.stride_y, source.stride_x = strides.y * size, strides.x * size
-    source.stride_c, source.channels = strides.channel * size, call.channels if together else 1
+    source.stride_c, source.channels = strides.channel * size, job.channels if together else 1
     source.dense = together or strides.x == 1
     return source
 
 
 cdef inline void prefetch_rows(
-        const Call *call, const Part *part, const Source *source, int first) noexcept nogil:
+        const LevelJob *job, const Part *part, const Source *source, int first) noexcept nogil:
     """The rows of the map that a lane vector of bin rows reads, from bin row `first` on.
 
     They are for maps beyond the caches: runs of a few hundred pixels are too short for hardware.
     """
     cdef Py_ssize_t low = 0, high = 0, y, c
-    cdef int stop = min(first + call.lanes, call.ph)
-    cdef Py_ssize_t planes = call.channels // source.channels
+    cdef int stop = min(first + job.lanes, job.ph)
+    cdef Py_ssize_t planes = job.channels // source.channels
     cdef const char *start = source.start + part.window.x0 * source.stride_x
     cdef Py_ssize_t size = (part.window.x1 - part.window.x0) * source.stride_x
-    hull(part.spans_y, first, stop, call.tables.tap_pixel, &low, &high)
+    hull(part.spans_y, first, stop, job.tables.tap_pixel, &low, &high)
     for y in range(low if first == 0 else max(low, part.window.y1), high):
         for c in range(planes):
             prefetch_run(start + y * source.stride_y + c * source.stride_c, size)
 
 
 cdef inline void sum_channels(
-        const Call *call, const Part *part, Source *source, bint interleaved, void *memory,
+        const LevelJob *job, const Part *part, Source *source, bint interleaved, void *memory,
         real *bins) noexcept nogil:
     """Sum the bins of a part.  Lanes of `bins` are bin rows.
 
@@ -93,20 +93,20 @@ cdef inline void sum_channels(
     of the strip.
     """
     cdef const char *start = source.start
-    cdef int channels = <int>call.channels, columns = part.q1 - part.q0, c
+    cdef int channels = <int>job.channels, columns = part.q1 - part.q0, c
     cdef Py_ssize_t step = 1 if interleaved else columns      # between channels
     cdef Strip strip
     cdef Lines y, x
     cdef Sums sums
     memset(&y, 0, sizeof(y))
-    y.list.pixel, y.list.weight = call.tables.tap_pixel, call.tables.tap_weight
+    y.list.pixel, y.list.weight = job.tables.tap_pixel, job.tables.tap_weight
     x = y
     y.list.spans, x.list.spans = part.spans_y + 2 * part.p0, part.spans_x + 2 * part.q0
     strip.sums, strip.low, strip.stop = memory, part.window.x0, part.window.x1
     strip.channels, strip.channel, strip.add = channels, 0, False
     while strip.channel < channels:
         source.start = start + strip.channel * source.stride_c
-        call.simd.sum_strip(source, &y, part.p1 - part.p0, &strip)
+        job.simd.sum_strip(source, &y, part.p1 - part.p0, &strip)
         strip.channel += source.channels
     sums.first, sums.step = 0, channels if interleaved else 1
     for c in range(CROP_CHANNELS):
@@ -114,45 +114,46 @@ cdef inline void sum_channels(
     while sums.first < channels:
         sums.channels = min(<int>CROP_CHANNELS, channels - sums.first)
         sums.sums = bins + sums.first * step * (LANE_BYTES // sizeof(real))
-        call.simd.sum_strip_columns(&strip, &x, columns, &sums)
+        job.simd.sum_strip_columns(&strip, &x, columns, &sums)
         sums.first += sums.channels
 
 
 cdef inline void sum_bin_rows(
-        const Call *call, const Part *part, const Tile *tile, real *out,
+        const LevelJob *job, const Part *part, const Tile *tile, real *out,
         Scratch *scratch) noexcept nogil:
     """Up to a lane vector of bin rows of one box, of all channels; out: bin (0, 0)."""
-    cdef Py_ssize_t planes = call.channels, columns = part.q1 - part.q0, c
-    cdef bint interleaved = call.bins.channel == 1 and call.bins.x == call.channels
+    cdef Py_ssize_t planes = job.channels, columns = part.q1 - part.q0, c
+    cdef bint interleaved = job.out_strides.channel == 1 and job.out_strides.x == job.channels
     cdef real *bins = <real*>scratch.bins
-    cdef Source source = source_of(call, tile)
+    cdef Source source = source_of(job, tile)
     cdef Target target
-    if beyond_cache(call) and source.dense and call.map.itemsize == call.itemsize:
+    if beyond_cache(job) and source.dense and job.map.itemsize == job.itemsize:
         if part.p0 == 0:
-            prefetch_rows(call, part, &source, 0)
-        if part.p1 < call.ph:
-            prefetch_rows(call, part, &source, part.p1)
-    sum_channels(call, part, &source, interleaved, scratch.strip, bins)
-    target.strides.image, target.strides.y, target.strides.x = 0, 0, call.bins.x
-    target.strides.channel, target.lanes = call.bins.y, part.p1 - part.p0
-    target.store, target.queue = call.store, &scratch.queue
+            prefetch_rows(job, part, &source, 0)
+        if part.p1 < job.ph:
+            prefetch_rows(job, part, &source, part.p1)
+    sum_channels(job, part, &source, interleaved, scratch.strip, bins)
+    target.strides.image, target.strides.y, target.strides.x = 0, 0, job.out_strides.x
+    target.strides.channel, target.lanes = job.out_strides.y, part.p1 - part.p0
+    target.store, target.queue = job.store, &scratch.queue
     target.staging = scratch.staging
     if interleaved:      # a row of bins is one run
         target.strides.x, columns, planes = 1, columns * planes, 1
-    out += part.p0 * call.bins.y + part.q0 * call.bins.x
+    out += part.p0 * job.out_strides.y + part.q0 * job.out_strides.x
     for c in range(planes):
-        call.simd.unpack(bins, 1, columns, out + c * call.bins.channel, &target)
+        job.simd.unpack(bins, 1, columns, out + c * job.out_strides.channel, &target)
         bins += columns * (LANE_BYTES // sizeof(real))
 
 
-cdef inline void forward(const Call *call, const Task *task, char *memory, real _) noexcept nogil:
+cdef inline void forward(
+        const LevelJob *job, const Task *task, char *memory, real _) noexcept nogil:
     cdef Step step
-    begin_steps(call, task, memory, False, &step)
-    step.part.p_step = min(call.ph, call.lanes)
-    step.part.q_step = <int>min(<Py_ssize_t>call.pw, MAX_BINS // call.channels)
-    step.part.whole = step.part.p_step == call.ph and step.part.q_step == call.pw
-    while next_step(call, task, &step):
-        sum_bin_rows(call, &step.part, &step.tile, <real*>step.bins, &step.scratch)
+    begin_steps(job, task, memory, False, &step)
+    step.part.p_step = min(job.ph, job.lanes)
+    step.part.q_step = <int>min(<Py_ssize_t>job.pw, MAX_BINS // job.channels)
+    step.part.whole = step.part.p_step == job.ph and step.part.q_step == job.pw
+    while next_step(job, task, &step):
+        sum_bin_rows(job, &step.part, &step.tile, <real*>step.bins, &step.scratch)
 
 
 cdef inline void set_bin_rows(Method *method) noexcept:

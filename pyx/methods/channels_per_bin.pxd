@@ -18,7 +18,7 @@ from plan.facts cimport TILE_PIXELS, rows_contiguous
 from plan.layout cimport lay_out_tiles, most_tile_bytes, slope_pixels
 from plan.method cimport Cover, Method, Shares, Work, set_pass
 from plan.spans cimport clip
-from plan.structs cimport (COPY_ONCE, FORWARD, GRAD_BOXES, GRAD_INPUT, TAPS, WHOLE, Call, Task,
+from plan.structs cimport (COPY_ONCE, FORWARD, GRAD_BOXES, GRAD_INPUT, TAPS, WHOLE, LevelJob, Task,
                            Tasks)
 from plan.tasks cimport ceiling, set_rectangles
 from plan.ways cimport has_few_taps, set_ways, way_of_window
@@ -33,18 +33,18 @@ cdef enum:
     WRITE_AHEAD = 4                # boxes ahead whose shared lines are prefetched      # R167
 
 
-cdef inline const char *unfit(const Call *call) noexcept nogil:
-    if call.position_sensitive:
+cdef inline const char *unfit(const LevelJob *job) noexcept nogil:
+    if job.position_sensitive:
         return NULL
     return "all bins have the same channels"
 
 
 # Tasks
 
-cdef inline double cost_of_bin(const Call *call, const Work *work) noexcept nogil:
+cdef inline double cost_of_bin(const LevelJob *job, const Work *work) noexcept nogil:
     """Return the cost of a pixel of a window of which each bin packs its own part, in pixels of
     whole rows. Short runs of a plane take longer than a pixel that is read from its channels."""
-    return <double>(NARROW_COST if rows_contiguous(call) else 1) / work.bins
+    return <double>(NARROW_COST if rows_contiguous(job) else 1) / work.bins
 
 
 cdef inline Py_ssize_t shares_of_bins(const Work *work, Py_ssize_t others) noexcept nogil:
@@ -55,107 +55,108 @@ cdef inline Py_ssize_t shares_of_bins(const Work *work, Py_ssize_t others) noexc
 
 
 cdef inline Shares shares_to_read(
-        const Call *call, const Work *work, const Cover *cover, Py_ssize_t boxes) noexcept nogil:
+        const LevelJob *job, const Work *work, const Cover *cover, Py_ssize_t boxes) noexcept nogil:
     """A task is for some bins of a block. Where the channels of a pixel lie together, what bins
     read is copied for several of them at once: as many as the tile has room for."""
-    cdef Shares shares = planes.shares_to_read(call, work, cover, boxes)
+    cdef Shares shares = planes.shares_to_read(job, work, cover, boxes)
     cdef Py_ssize_t copied, together
     shares.bins = shares_of_bins(work, work.blocks)
-    shares.pixel_cost, shares.row_cost = cost_of_bin(call, work), 0
-    if not rows_contiguous(call) and 0 < cover.hull <= TILE_PIXELS:
+    shares.pixel_cost, shares.row_cost = cost_of_bin(job, work), 0
+    if not rows_contiguous(job) and 0 < cover.hull <= TILE_PIXELS:
         copied = max(shares.bins, ceiling(work.bins, TILE_PIXELS // <Py_ssize_t>cover.hull))
         together = ceiling(work.bins, copied)
         if (together >= MIN_COPY_BINS
-                and COPY_COST * cover.hull < cover.area * cost_of_bin(call, work) * together):
+                and COPY_COST * cover.hull < cover.area * cost_of_bin(job, work) * together):
             shares.bins, shares.load = copied, COPY_ONCE
     together = ceiling(work.bins, shares.bins)
     shares.max_boxes = max(BIN_RANGE_BYTES // (LANE_BYTES * together), 1)
     return shares
 
 
-cdef inline Shares shares_to_write(const Call *call, const Work *work) noexcept nogil:
+cdef inline Shares shares_to_write(const LevelJob *job, const Work *work) noexcept nogil:
     """A task owns the channels of a bin, or of several bins whose channels lie together.
 
     Then their gradient is summed in tiles, one for each bin.
     """
-    cdef Shares shares = planes.shares_to_read(call, work, NULL, 0)
+    cdef Shares shares = planes.shares_to_read(job, work, NULL, 0)
     cdef Py_ssize_t together
-    shares.bins = shares_of_bins(work, call.map.images * work.blocks)
+    shares.bins = shares_of_bins(work, job.map.images * work.blocks)
     together = ceiling(work.bins, shares.bins)
-    if rows_contiguous(call) or together < MIN_COPY_BINS:
+    if rows_contiguous(job) or together < MIN_COPY_BINS:
         shares.bins, together = work.bins, 1
     else:
         shares.load = COPY_ONCE
-    set_rectangles(call, work, together, &shares)
+    set_rectangles(job, work, together, &shares)
     return shares
 
 
-cdef inline void lay_out(Call *call, const Tasks *tasks, Py_ssize_t level) noexcept nogil:
+cdef inline void lay_out(LevelJob *job, const Tasks *tasks, Py_ssize_t level) noexcept nogil:
     """Room for the bins of all boxes of a task, and for the tiles of all its bins."""
-    cdef Py_ssize_t bins = call.tables.count * (<Py_ssize_t>call.ph * call.pw * LANE_BYTES)
-    call.cell_pixels = slope_pixels(1)
-    call.layout.tile_bytes = max(call.layout.tile_bytes, most_tile_bytes(call, tasks, level))
-    lay_out_tiles(call, 1, max(<Py_ssize_t>BINS_BYTES, min(<Py_ssize_t>BIN_RANGE_BYTES, bins)))
+    cdef Py_ssize_t bins = job.tables.count * (<Py_ssize_t>job.ph * job.pw * LANE_BYTES)
+    job.cell_pixels = slope_pixels(1)
+    job.layout.tile_bytes = max(job.layout.tile_bytes, most_tile_bytes(job, tasks, level))
+    lay_out_tiles(job, 1, max(<Py_ssize_t>BINS_BYTES, min(<Py_ssize_t>BIN_RANGE_BYTES, bins)))
 
 
 # Passes
 
-cdef inline void sum_bin(const Call *call, Step *step, real *bin) noexcept nogil:
+cdef inline void sum_bin(const LevelJob *job, Step *step, real *bin) noexcept nogil:
     """One bin.  Nearly all are so small that they need none of the loops of `sum_window`."""
     cdef Part *part = &step.part
     cdef Window *window = &part.window
     cdef const real *pixels
     cdef View steps
     cdef Taps y, x
-    y.pixel = x.pixel = call.tables.tap_pixel
-    y.weight = x.weight = call.tables.tap_weight
+    y.pixel = x.pixel = job.tables.tap_pixel
+    y.weight = x.weight = job.tables.tap_weight
     y.spans, x.spans = part.spans_y + 2 * part.p0, part.spans_x + 2 * part.q0
     if y.spans[0] == y.spans[1] or x.spans[0] == x.spans[1]:
         memset(bin, 0, LANE_BYTES)
         return
     set_window(y.pixel, y.spans, x.spans, window)
     part.way = way_of_window(window.y1 - window.y0, window.x1 - window.x0)
-    if has_few_taps(call, part.place) and not part.shared:
+    if has_few_taps(job, part.box) and not part.shared:
         part.way = TAPS
     if part.way != WHOLE:
         part.p1, part.q1 = part.p0 + 1, part.q0 + 1
-        sum_block(call, step, bin)
+        sum_block(job, step, bin)
         return
-    pixels = load(call, &step.tile, <real*>step.scratch.tile, window, &steps)
-    call.simd.contract_bin(bin, <real*>step.scratch.strip, pixels - window.y0 * steps.y, steps.y,
-                           steps.x, window.x1 - window.x0, &y, &x)
+    pixels = load(job, &step.tile, <real*>step.scratch.tile, window, &steps)
+    job.simd.contract_bin(bin, <real*>step.scratch.strip, pixels - window.y0 * steps.y, steps.y,
+                          steps.x, window.x1 - window.x0, &y, &x)
 
 
 cdef inline void store_bins_of_boxes(
-        const Call *call, const Task *task, const real *bins, real *out,
+        const LevelJob *job, const Task *task, const real *bins, real *out,
         const Target *target) noexcept nogil:
     """Write bins [i][z][lane] of the task's boxes to the output; equally spaced ones together."""
-    cdef Py_ssize_t lanes = LANE_BYTES // sizeof(real), i, z, q, some, line
-    cdef Py_ssize_t step = call.bins.x, lines = task.stop_bin - task.first_bin
-    cdef Py_ssize_t first = (task.first_bin // call.pw * call.bins.y
-                             + task.first_bin % call.pw * call.bins.x)
+    cdef Py_ssize_t lanes = LANE_BYTES // sizeof(real), i, z, q, at, some, line
+    cdef Py_ssize_t step = job.out_strides.x, lines = task.stop_bin - task.first_bin
+    cdef Py_ssize_t first = (task.first_bin // job.pw * job.out_strides.y
+                             + task.first_bin % job.pw * job.out_strides.x)
     cdef real *to
     if step == 1:      # bins are one run for each channel, else one run for each bin
-        lines, step = target.lanes, call.bins.channel
+        lines, step = target.lanes, job.out_strides.channel
     for i in range(task.first_box, task.stop_box):
         if i + WRITE_AHEAD < task.stop_box:      # lines of the output are shared with other tasks
-            to = out + call.tables.rows[i + WRITE_AHEAD] * call.bins.image + first
+            to = out + job.tables.rows[i + WRITE_AHEAD] * job.out_strides.image + first
             for line in range(lines):
                 prefetch_write(to + line * step)
-        to = out + call.tables.rows[i] * call.bins.image
+        to = out + job.tables.rows[i] * job.out_strides.image
         z = task.first_bin
         while z < task.stop_bin:
-            q = z % call.pw
+            q = z % job.pw
             some = task.stop_bin - z
-            if call.bins.y != call.pw * call.bins.x:
-                some = min(some, call.pw - q)
-            call.simd.unpack(bins, 1, some, to + z // call.pw * call.bins.y + q * call.bins.x,
-                             target)
+            if job.out_strides.y != job.pw * job.out_strides.x:
+                some = min(some, job.pw - q)
+            at = z // job.pw * job.out_strides.y + q * job.out_strides.x
+            job.simd.unpack(bins, 1, some, to + at, target)
             bins += some * lanes
             z += some
 
 
-cdef inline void forward(const Call *call, const Task *task, char *memory, real _) noexcept nogil:
+cdef inline void forward(
+        const LevelJob *job, const Task *task, char *memory, real _) noexcept nogil:
     """Some bins of a position-sensitive operator, of one channel block.
 
     A bin reads the same channels for all boxes, so the loop over boxes is the inner one.  In the
@@ -163,86 +164,87 @@ cdef inline void forward(const Call *call, const Task *task, char *memory, real 
     """
     cdef Py_ssize_t lanes = LANE_BYTES // sizeof(real), count = task.stop_bin - task.first_bin, i
     cdef real *bins
-    cdef real *out = <real*>call.result + task.first_block * lanes * call.bins.channel
+    cdef real *out = <real*>job.result + task.first_block * lanes * job.out_strides.channel
     cdef Task one = task[0]
     cdef Step step
-    step.scratch = scratch_of(call, memory)
+    step.scratch = scratch_of(job, memory)
     if task.load == COPY_ONCE:
-        load_bins(call, task, <char*>step.scratch.tile)
+        load_bins(job, task, <char*>step.scratch.tile)
     while one.first_bin < task.stop_bin:
-        step.tile = open_tile(call, &call.map, &one, task.first_block)
-        step.part = parts_of(call, &one, 1)
-        set_first_bin(call, &one, &step.part)
+        step.tile = open_tile(job, &job.map, &one, task.first_block)
+        step.part = parts_of(job, &one, 1)
+        set_first_bin(job, &one, &step.part)
         bins = <real*>step.scratch.bins + (one.first_bin - task.first_bin) * lanes
         step.part.p0, step.part.q0 = step.part.p_first, step.part.q_first
         for i in range(task.first_box, task.stop_box):
-            set_box(call, &step.part, i)
-            sum_bin(call, &step, bins)
+            set_box(job, &step.part, i)
+            sum_bin(job, &step, bins)
             bins += count * lanes
         step.scratch.tile = <char*>step.scratch.tile + bin_tile_bytes(task)
         one.first_bin += 1
-    step.target = target_of(call, &step.tile, &step.scratch)
+    step.target = target_of(job, &step.tile, &step.scratch)
     step.target.store = DIRECT
-    store_bins_of_boxes(call, task, <const real*>step.scratch.bins, out, &step.target)
+    store_bins_of_boxes(job, task, <const real*>step.scratch.bins, out, &step.target)
 
 
 cdef inline void add_bin(
-        const Call *call, const Task *task, const Part *part, const real *grad,
+        const LevelJob *job, const Task *task, const Part *part, const real *grad,
         const Lanes *sums) noexcept nogil:
     """sums += Wy^T grad Wx for a single bin of one channel block."""
     cdef int32_t[2] rows, columns
     cdef Taps y, x
     y.spans, x.spans = rows, columns
-    y.pixel = x.pixel = call.tables.tap_pixel
-    y.weight = x.weight = call.tables.tap_weight
+    y.pixel = x.pixel = job.tables.tap_pixel
+    y.weight = x.weight = job.tables.tap_weight
     clip(part.spans_y + 2 * part.p0, y.pixel, task.y0, task.y1, rows)
     clip(part.spans_x + 2 * part.q0, x.pixel, task.x0, task.x1, columns)
-    call.simd.accumulate_bin(<real*>sums.origin, sums.steps.y, sums.steps.x, grad, &y, &x)
+    job.simd.accumulate_bin(<real*>sums.origin, sums.steps.y, sums.steps.x, grad, &y, &x)
 
 
 cdef inline void add_boxes(
-        const Call *call, const Task *task, char *memory, char *tile, real of_type) noexcept nogil:
+        const LevelJob *job, const Task *task, char *memory, char *tile,
+        real of_type) noexcept nogil:
     """Add the gradients of the boxes of a task, of its first bin; tile: of that bin."""
     cdef Owned owned
     cdef Lanes grad
     owned.separable = owned.joins = False
-    begin_owned(call, task, memory, tile, &owned)
-    set_first_bin(call, task, &owned.step.part)
-    while next_owned(call, task, &owned, of_type):
-        grad = bins_of_part(call, &owned.step.part, owned.step.bins, owned.step.tile.lanes,
+    begin_owned(job, task, memory, tile, &owned)
+    set_first_bin(job, task, &owned.step.part)
+    while next_owned(job, task, &owned, of_type):
+        grad = bins_of_part(job, &owned.step.part, owned.step.bins, owned.step.tile.lanes,
                             <real*>owned.step.scratch.bins)
-        add_bin(call, task, &owned.step.part, <const real*>grad.origin, &owned.sums)
+        add_bin(job, task, &owned.step.part, <const real*>grad.origin, &owned.sums)
 
 
 cdef inline void grad_input(
-        const Call *call, const Task *task, char *memory, real of_type) noexcept nogil:
+        const LevelJob *job, const Task *task, char *memory, real of_type) noexcept nogil:
     cdef Task one = task[0]
     cdef char *tile = memory
-    if task.load == COPY_ONCE and call.add:
-        load_bins(call, task, memory)
+    if task.load == COPY_ONCE and job.add:
+        load_bins(job, task, memory)
     elif task.load == COPY_ONCE:
         memset(memory, 0, (task.stop_bin - task.first_bin) * bin_tile_bytes(task))
     while one.first_bin < task.stop_bin:
-        add_boxes(call, &one, memory, tile, of_type)
+        add_boxes(job, &one, memory, tile, of_type)
         tile += bin_tile_bytes(task)
         one.first_bin += 1
     if task.load == COPY_ONCE:
-        store_bins(call, task, memory)
+        store_bins(job, task, memory)
 
 
 cdef inline void grad_boxes(
-        const Call *call, const Task *task, char *memory, real of_type) noexcept nogil:
+        const LevelJob *job, const Task *task, char *memory, real of_type) noexcept nogil:
     cdef Task one = task[0]
     cdef Slopes slopes
     cdef Py_ssize_t tile = 0
     if task.load == COPY_ONCE:
-        load_bins(call, task, memory)
+        load_bins(job, task, memory)
     while one.first_bin < task.stop_bin:
-        begin_slopes(call, &one, memory, False, &slopes)
+        begin_slopes(job, &one, memory, False, &slopes)
         slopes.step.scratch.tile = <char*>slopes.step.scratch.tile + tile
-        set_first_bin(call, &one, &slopes.step.part)
-        while next_slopes(call, &one, &slopes, of_type):
-            slopes_of_window(call, &slopes, of_type)
+        set_first_bin(job, &one, &slopes.step.part)
+        while next_slopes(job, &one, &slopes, of_type):
+            slopes_of_window(job, &slopes, of_type)
         tile += bin_tile_bytes(task)
         one.first_bin += 1
 

@@ -8,7 +8,7 @@ from methods.pixels cimport set_pixels
 from methods.planes cimport set_planes
 from methods.sparse cimport set_sparse
 from plan.method cimport Method
-from plan.structs cimport Call
+from plan.structs cimport LevelJob
 
 cdef enum:
     COUNT = 6
@@ -43,17 +43,17 @@ def force(str name):
     forced = name
 
 
-cdef const char *unfit(const Method *method, const Call *call) noexcept:
+cdef const char *unfit(const Method *method, const LevelJob *job) noexcept:
     """Why a method cannot compute a level, or NULL."""
-    if method.passes[call.purpose].of_float == NULL:
+    if method.passes[job.purpose].of_float == NULL:
         return "it has no such pass"
-    return method.unfit(call)
+    return method.unfit(job)
 
 
-cdef const Method *method_of(const Call *call, Py_ssize_t thin) except NULL:
+cdef const Method *method_of(const LevelJob *job, Py_ssize_t few) except NULL:
     """The first method that fits a level and pays, or the one that is forced.
 
-    thin: how many boxes have few taps.
+    few: how many boxes have few taps.
     """
     cdef Py_ssize_t i
     cdef const Method *method
@@ -62,11 +62,11 @@ cdef const Method *method_of(const Call *call, Py_ssize_t thin) except NULL:
         method = &methods[i]
         if forced is None:
             # Whether it pays is asked first, which takes less time.
-            if (method.passes[call.purpose].of_float != NULL and method.pays(call, thin)
-                    and method.unfit(call) == NULL):
+            if (method.passes[job.purpose].of_float != NULL and method.pays(job, few)
+                    and method.unfit(job) == NULL):
                 return method
         elif method.name.decode() == forced:
-            reason = unfit(method, call)
+            reason = unfit(method, job)
             if reason != NULL:
                 raise ValueError(f"method {forced!r} is unfit: {reason.decode()}")
             return method

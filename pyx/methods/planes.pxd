@@ -15,7 +15,8 @@ from passes.steps cimport Lanes, Part, Step, begin_steps, bins_of_part, next_ste
 from passes.windows cimport store_part, sum_block
 from plan.layout cimport lay_out
 from plan.method cimport Cover, Method, Shares, Work, set_pass
-from plan.structs cimport (FORWARD, GRAD_BOXES, GRAD_INPUT, PACK_WINDOW, SPARSE_TAPS, Call, Task)
+from plan.structs cimport (FORWARD, GRAD_BOXES, GRAD_INPUT, PACK_WINDOW, SPARSE_TAPS, LevelJob,
+                           Task)
 from plan.tasks cimport set_rectangles
 from plan.ways cimport set_ways
 from simd.structs cimport LANE_BYTES, Taps, Vectors, real
@@ -33,50 +34,51 @@ cdef extern from *:
     const double WINDOW_COST       # of a pixel read in short runs, in pixels of whole rows # R017
 
 
-cdef inline const char *unfit(const Call *call) noexcept nogil:
-    if call.tables.kind == SPARSE_TAPS:
+cdef inline const char *unfit(const LevelJob *job) noexcept nogil:
+    if job.tables.tap_kind == SPARSE_TAPS:
         return "the boxes are turned"
-    if call.position_sensitive:
+    if job.position_sensitive:
         return "each bin has channels of its own"
     return NULL
 
 
-cdef inline bint pays(const Call *_, Py_ssize_t thin) noexcept nogil:
+cdef inline bint pays(const LevelJob *_, Py_ssize_t few) noexcept nogil:
     return True
 
 
 # Tasks
 
 cdef inline Shares shares_to_read(
-        const Call *call, const Work *work, const Cover *cover, Py_ssize_t boxes) noexcept nogil:
+        const LevelJob *job, const Work *work, const Cover *cover, Py_ssize_t boxes) noexcept nogil:
     """Each task packs the planes of one unit of channels."""
     cdef Shares shares
     shares.blocks, shares.bins = work.units, 1
     shares.load, shares.max_boxes = PACK_WINDOW, INT32_MAX
     shares.rows = shares.columns = shares.bands = 0
     # Runs of a window are short, and each ends in a cache line that is not needed as a whole.
-    shares.pixel_cost, shares.row_cost = WINDOW_COST, WINDOW_COST * call.lanes
+    shares.pixel_cost, shares.row_cost = WINDOW_COST, WINDOW_COST * job.lanes
     shares.divides_boxes = False
     return shares
 
 
-cdef inline Shares shares_to_write(const Call *call, const Work *work) noexcept nogil:
+cdef inline Shares shares_to_write(const LevelJob *job, const Work *work) noexcept nogil:
     """A task owns the planes of one block."""
-    cdef Shares shares = shares_to_read(call, work, NULL, 0)
-    if call.purpose != GRAD_INPUT:
-        shares_of_maxima(call, work, False, &shares)
-    set_rectangles(call, work, 1, &shares)
+    cdef Shares shares = shares_to_read(job, work, NULL, 0)
+    if job.purpose != GRAD_INPUT:
+        shares_of_maxima(job, work, False, &shares)
+    set_rectangles(job, work, 1, &shares)
     return shares
 
 
 # Passes
 
-cdef inline void forward(const Call *call, const Task *task, char *memory, real _) noexcept nogil:
+cdef inline void forward(
+        const LevelJob *job, const Task *task, char *memory, real _) noexcept nogil:
     cdef Step step
-    begin_steps(call, task, memory, False, &step)
-    while next_step(call, task, &step):
-        sum_block(call, &step, <real*>step.scratch.bins)
-        store_part(call, &step, <real*>step.bins)
+    begin_steps(job, task, memory, False, &step)
+    while next_step(job, task, &step):
+        sum_block(job, &step, <real*>step.scratch.bins)
+        store_part(job, &step, <real*>step.bins)
 
 
 cdef inline void accumulate_planes(
@@ -121,56 +123,56 @@ cdef inline void accumulate_planes(
 
 
 cdef inline Lanes bins_of_readers(
-        const Call *call, const Task *task, Owned *owned, Part *near, real _) noexcept nogil:
-    """The gradient of the bins of a part that read pixels of the task's rectangle: of `near`."""
-    near[0] = owned.step.part
-    keep_readers(call, task, near)
-    return bins_of_part(call, near, owned.step.bins, owned.step.tile.lanes,
+        const LevelJob *job, const Task *task, Owned *owned, Part *clipped, real _) noexcept nogil:
+    """The gradient of the bins of a part that read pixels of the task's rectangle: of `clipped`."""
+    clipped[0] = owned.step.part
+    keep_readers(job, task, clipped)
+    return bins_of_part(job, clipped, owned.step.bins, owned.step.tile.lanes,
                         <real*>owned.step.scratch.bins)
 
 
 cdef inline const real *bins_of_next_box(
-        const Call *call, const Owned *owned, real _) noexcept nogil:
+        const LevelJob *job, const Owned *owned, real _) noexcept nogil:
     """The bins that are prefetched meanwhile, in the block of the part."""
     cdef const Part *coming = &owned.boxes.part
-    return (<const real*>call.result + coming.row * call.bins.image
-            + owned.step.part.block * call.lanes * call.bins.channel
-            + coming.p0 * call.bins.y + coming.q0 * call.bins.x)
+    return (<const real*>job.result + coming.row * job.out_strides.image
+            + owned.step.part.block * job.lanes * job.out_strides.channel
+            + coming.p0 * job.out_strides.y + coming.q0 * job.out_strides.x)
 
 
 cdef inline void add_planes(
-        const Call *call, const Task *task, Owned *owned, real of_type) noexcept nogil:
+        const LevelJob *job, const Task *task, Owned *owned, real of_type) noexcept nogil:
     """Add the gradient of a part, of one channel block."""
     cdef const Part *coming = &owned.boxes.part
-    cdef Part near
+    cdef Part clipped
     cdef PixelAxis y, x
     cdef Prefetch ahead
-    cdef Lanes grad = bins_of_readers(call, task, owned, &near, of_type)
-    if near.p0 >= near.p1 or near.q0 >= near.q1:
+    cdef Lanes grad = bins_of_readers(job, task, owned, &clipped, of_type)
+    if clipped.p0 >= clipped.p1 or clipped.q0 >= clipped.q1:
         return
-    set_pixel_axes(call, task, &near, &y, &x)
-    ahead = prefetch_of(bins_of_next_box(call, owned, of_type), &call.bins, owned.step.tile.lanes,
-                        coming.p1 - coming.p0, coming.q1 - coming.q0,
+    set_pixel_axes(job, task, &clipped, &y, &x)
+    ahead = prefetch_of(bins_of_next_box(job, owned, of_type), &job.out_strides,
+                        owned.step.tile.lanes, coming.p1 - coming.p0, coming.q1 - coming.q0,
                         (y.stop - y.first + x.stop - x.first) // PIXELS_AT_ONCE + 1)
-    accumulate_planes(call.simd, &y, &x, &grad, &owned.sums, <real*>owned.step.scratch.strip,
+    accumulate_planes(job.simd, &y, &x, &grad, &owned.sums, <real*>owned.step.scratch.strip,
                       &ahead)
 
 
 cdef inline void grad_input(
-        const Call *call, const Task *task, char *memory, real of_type) noexcept nogil:
+        const LevelJob *job, const Task *task, char *memory, real of_type) noexcept nogil:
     cdef Owned owned
     owned.separable, owned.joins = True, False
-    begin_owned(call, task, memory, memory, &owned)
-    while next_owned(call, task, &owned, of_type):
-        add_planes(call, task, &owned, of_type)
+    begin_owned(job, task, memory, memory, &owned)
+    while next_owned(job, task, &owned, of_type):
+        add_planes(job, task, &owned, of_type)
 
 
 cdef inline void grad_boxes(
-        const Call *call, const Task *task, char *memory, real of_type) noexcept nogil:
+        const LevelJob *job, const Task *task, char *memory, real of_type) noexcept nogil:
     cdef Slopes slopes
-    begin_slopes(call, task, memory, True, &slopes)
-    while next_slopes(call, task, &slopes, of_type):
-        slopes_of_window(call, &slopes, of_type)
+    begin_slopes(job, task, memory, True, &slopes)
+    while next_slopes(job, task, &slopes, of_type):
+        slopes_of_window(job, &slopes, of_type)
 
 
 cdef inline void set_planes(Method *method) noexcept:

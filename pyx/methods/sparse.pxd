@@ -23,42 +23,42 @@ from plan.facts cimport channels_lie_together
 from plan.layout cimport lay_out
 from plan.method cimport Cover, Method, Shares, Work, set_pass
 from plan.spans cimport hull_of_taps
-from plan.structs cimport (FORWARD, GRAD_BOXES, GRAD_INPUT, SPARSE_TAPS, WHOLE, Call, Task)
+from plan.structs cimport (FORWARD, GRAD_BOXES, GRAD_INPUT, SPARSE_TAPS, WHOLE, LevelJob, Task)
 from simd.structs cimport LANE_BYTES, Taps, Tile, View, Window, real
 
 
-cdef inline const char *unfit(const Call *call) noexcept nogil:
-    if call.tables.kind == SPARSE_TAPS:
+cdef inline const char *unfit(const LevelJob *job) noexcept nogil:
+    if job.tables.tap_kind == SPARSE_TAPS:
         return NULL
     return "the boxes are upright"
 
 
-cdef inline void prepare(Call *call) noexcept nogil:
-    memset(call.tables.ways, WHOLE, call.tables.count)
-    memset(call.tables.x_first, 0, call.tables.count)
+cdef inline void prepare(LevelJob *job) noexcept nogil:
+    memset(job.tables.ways, WHOLE, job.tables.count)
+    memset(job.tables.x_first, 0, job.tables.count)
 
 
 cdef inline Shares shares_to_read(
-        const Call *call, const Work *work, const Cover *cover, Py_ssize_t boxes) noexcept nogil:
+        const LevelJob *job, const Work *work, const Cover *cover, Py_ssize_t boxes) noexcept nogil:
     """Tasks are those of pixels where channels lie together, and else those of planes."""
-    if channels_lie_together(call):
-        return of_pixels.shares_to_read(call, work, cover, boxes)
-    return of_planes.shares_to_read(call, work, cover, boxes)
+    if channels_lie_together(job):
+        return of_pixels.shares_to_read(job, work, cover, boxes)
+    return of_planes.shares_to_read(job, work, cover, boxes)
 
 
-cdef inline Shares shares_to_write(const Call *call, const Work *work) noexcept nogil:
-    if channels_lie_together(call):
-        return of_pixels.shares_to_write(call, work)
-    return of_planes.shares_to_write(call, work)
+cdef inline Shares shares_to_write(const LevelJob *job, const Work *work) noexcept nogil:
+    if channels_lie_together(job):
+        return of_pixels.shares_to_write(job, work)
+    return of_planes.shares_to_write(job, work)
 
 
-cdef inline const int32_t *spans_of(const Call *call, const Part *part, int p) noexcept nogil:
+cdef inline const int32_t *spans_of(const LevelJob *job, const Part *part, int p) noexcept nogil:
     """The spans of the bins of row p of a part."""
-    return part.spans_y + 2 * (<Py_ssize_t>p * call.pw + part.q0)
+    return part.spans_y + 2 * (<Py_ssize_t>p * job.pw + part.q0)
 
 
 cdef inline bint loads_window(
-        const Call *call, const Part *part, const Tile *tile,
+        const LevelJob *job, const Part *part, const Tile *tile,
         Py_ssize_t capacity) noexcept nogil:
     """Whether the window of a part is loaded at once; capacity: pixels of the tile.
 
@@ -68,7 +68,7 @@ cdef inline bint loads_window(
     cdef const Window *window = &part.window
     if tile.in_place or tile.shared:
         return True
-    return (call.tables.thin[part.place] == 0
+    return (job.tables.few_taps[part.box] == 0
             and (window.y1 - window.y0) * (window.x1 - window.x0) <= capacity)
 
 
@@ -108,7 +108,7 @@ cdef inline bint next_stretch(
 # Forward
 
 cdef inline void sum_stretches(
-        const Call *call, const int32_t *span, Tile *tile, real *memory,
+        const LevelJob *job, const int32_t *span, Tile *tile, real *memory,
         real *bin) noexcept nogil:
     """One bin, of one channel block, whose pixels are loaded for it alone."""
     cdef Stretch stretch
@@ -116,20 +116,20 @@ cdef inline void sum_stretches(
     cdef Taps taps
     cdef const real *pixels
     cdef bint add = False
-    taps.spans, taps.pixel, taps.weight = span, call.tables.tap_pixel, call.tables.tap_weight
+    taps.spans, taps.pixel, taps.weight = span, job.tables.tap_pixel, job.tables.tap_weight
     if span[0] == span[1]:
-        call.simd.contract_sparse(bin, 0, bin, 0, 0, 1, &taps, False)
+        job.simd.contract_sparse(bin, 0, bin, 0, 0, 1, &taps, False)
     stretch.span[1] = span[0]
     taps.spans = stretch.span
     while next_stretch(taps.pixel, span, tile.capacity, &stretch):
-        pixels = load(call, tile, memory, &stretch.window, &steps)
+        pixels = load(job, tile, memory, &stretch.window, &steps)
         pixels -= stretch.window.y0 * steps.y + stretch.window.x0 * steps.x
-        call.simd.contract_sparse(bin, 0, pixels, steps.y, steps.x, 1, &taps, add)
+        job.simd.contract_sparse(bin, 0, pixels, steps.y, steps.x, 1, &taps, add)
         add = True
 
 
 cdef inline void sum_sparse(
-        const Call *call, const Part *part, Tile *tile, real *memory,
+        const LevelJob *job, const Part *part, Tile *tile, real *memory,
         real *bins) noexcept nogil:
     """bins = the weighted sums of a part, of one channel block; memory: of the tile."""
     cdef int lanes = LANE_BYTES // sizeof(real), qs = part.q1 - part.q0, p, q
@@ -137,54 +137,56 @@ cdef inline void sum_sparse(
     cdef const real *pixels = memory
     cdef View steps
     cdef Taps taps
-    cdef bint together = loads_window(call, part, tile, tile.capacity)
+    cdef bint together = loads_window(job, part, tile, tile.capacity)
     steps.y = steps.x = 0
     if together and not is_empty(window):
-        pixels = load(call, tile, memory, window, &steps)
+        pixels = load(job, tile, memory, window, &steps)
         pixels -= window.y0 * steps.y + window.x0 * steps.x
-    taps.pixel, taps.weight = call.tables.tap_pixel, call.tables.tap_weight
+    taps.pixel, taps.weight = job.tables.tap_pixel, job.tables.tap_weight
     for p in range(part.p0, part.p1):
-        taps.spans = spans_of(call, part, p)
+        taps.spans = spans_of(job, part, p)
         if together:
-            call.simd.contract_sparse(bins, lanes, pixels, steps.y, steps.x, qs, &taps, False)
+            job.simd.contract_sparse(bins, lanes, pixels, steps.y, steps.x, qs, &taps, False)
         for q in range(0 if together else qs):
-            sum_stretches(call, taps.spans + 2 * q, tile, memory, bins + q * lanes)
+            sum_stretches(job, taps.spans + 2 * q, tile, memory, bins + q * lanes)
         bins += qs * lanes
 
 
 cdef inline void sum_sparse_pixels(
-        const Call *call, const Part *part, const Tile *tile, real *out,
+        const LevelJob *job, const Part *part, const Tile *tile, real *out,
         real *bins) noexcept nogil:
     """Some bins of a box, of part.blocks blocks that lie together in the map and in the output."""
     cdef Py_ssize_t lanes = LANE_BYTES // sizeof(real), width = part.blocks * lanes
     cdef int qs = part.q1 - part.q0, p
+    cdef real *to
     cdef Taps taps
-    taps.pixel, taps.weight = call.tables.tap_pixel, call.tables.tap_weight
+    taps.pixel, taps.weight = job.tables.tap_pixel, job.tables.tap_weight
     for p in range(part.p0, part.p1):
-        taps.spans = spans_of(call, part, p)
-        call.simd.contract_sparse_pixels(bins, width, <const real*>tile.plane, tile.strides.y,
-                                         tile.strides.x, qs, &taps, part.blocks)
-        call.simd.put_pixels(bins, qs, width, out + p * call.bins.y + part.q0 * call.bins.x,
-                             call.bins.x, call.store)
+        taps.spans = spans_of(job, part, p)
+        job.simd.contract_sparse_pixels(bins, width, <const real*>tile.plane, tile.strides.y,
+                                        tile.strides.x, qs, &taps, part.blocks)
+        to = out + p * job.out_strides.y + part.q0 * job.out_strides.x
+        job.simd.put_pixels(bins, qs, width, to, job.out_strides.x, job.store)
 
 
-cdef inline void forward(const Call *call, const Task *task, char *memory, real _) noexcept nogil:
+cdef inline void forward(
+        const LevelJob *job, const Task *task, char *memory, real _) noexcept nogil:
     cdef Step step
-    begin_steps(call, task, memory, True, &step)
-    while next_step(call, task, &step):
+    begin_steps(job, task, memory, True, &step)
+    while next_step(job, task, &step):
         if step.joined:
-            sum_sparse_pixels(call, &step.part, &step.tile, <real*>step.bins,
+            sum_sparse_pixels(job, &step.part, &step.tile, <real*>step.bins,
                               <real*>step.scratch.bins)
         else:
-            sum_sparse(call, &step.part, &step.tile, <real*>step.scratch.tile,
+            sum_sparse(job, &step.part, &step.tile, <real*>step.scratch.tile,
                        <real*>step.scratch.bins)
-            store_part(call, &step, <real*>step.bins)
+            store_part(job, &step, <real*>step.bins)
 
 
 # Gradient of the input
 
 cdef inline void scatter_sparse(
-        const Call *call, const Task *task, const Part *part, const real *grad,
+        const LevelJob *job, const Task *task, const Part *part, const real *grad,
         const View *grad_steps, real *sums, const View *steps) noexcept nogil:
     """Pixels of the task's rectangle += the gradient of a part's bins, of part.blocks blocks.
 
@@ -197,69 +199,70 @@ cdef inline void scatter_sparse(
     cdef int p, q
     cdef Taps taps
     owned[0], owned[1], owned[2], owned[3] = task.y0, task.y1, task.x0, task.x1
-    taps.pixel, taps.weight = call.tables.tap_pixel, call.tables.tap_weight
+    taps.pixel, taps.weight = job.tables.tap_pixel, job.tables.tap_weight
     for p in range(part.p0, part.p1):
-        taps.spans = spans_of(call, part, p)
+        taps.spans = spans_of(job, part, p)
         for q in range(part.q1 - part.q0):
-            call.simd.accumulate_sparse(sums, steps.y, steps.x,
-                                        grad + (p - part.p0) * grad_steps.y + q * grad_steps.x,
-                                        part.blocks, &taps, NULL if inside else owned)
+            job.simd.accumulate_sparse(sums, steps.y, steps.x,
+                                       grad + (p - part.p0) * grad_steps.y + q * grad_steps.x,
+                                       part.blocks, &taps, NULL if inside else owned)
             taps.spans += 2
 
 
 cdef inline void grad_input(
-        const Call *call, const Task *task, char *memory, real of_type) noexcept nogil:
+        const LevelJob *job, const Task *task, char *memory, real of_type) noexcept nogil:
     cdef Owned owned
     cdef Lanes grad
     owned.separable, owned.joins = False, True
-    begin_owned(call, task, memory, memory, &owned)
-    while next_owned(call, task, &owned, of_type):
-        grad = bins_of_part(call, &owned.step.part, owned.step.bins, owned.step.tile.lanes,
+    begin_owned(job, task, memory, memory, &owned)
+    while next_owned(job, task, &owned, of_type):
+        grad = bins_of_part(job, &owned.step.part, owned.step.bins, owned.step.tile.lanes,
                             <real*>owned.step.scratch.bins)
-        scatter_sparse(call, task, &owned.step.part, <const real*>grad.origin, &grad.steps,
+        scatter_sparse(job, task, &owned.step.part, <const real*>grad.origin, &grad.steps,
                        <real*>owned.sums.origin, &owned.sums.steps)
 
 
 # Gradient of the boxes
 
-cdef inline void slopes_of_part(const Call *call, Slopes *slopes, real of_type) noexcept nogil:
+cdef inline void slopes_of_part(const LevelJob *job, Slopes *slopes, real of_type) noexcept nogil:
     """Add the gradients with respect to the numbers of a box, of some bins, to the sums."""
     cdef const Part *part = &slopes.step.part
     cdef const Lanes *bins = &slopes.bins
-    cdef bint together = loads_window(call, part, &slopes.step.tile, call.cell_pixels)
+    cdef bint together = loads_window(job, part, &slopes.step.tile, job.cell_pixels)
     cdef const int32_t *span
     cdef const real *bin
     cdef Stretch stretch
     cdef int p, q
-    set_bins_of_part(call, slopes, of_type)
+    set_bins_of_part(job, slopes, of_type)
     if together:
-        load_blocks(call, slopes, &part.window, NULL, of_type)
+        load_blocks(job, slopes, &part.window, NULL, of_type)
     for p in range(part.p0, part.p1):
-        span = spans_of(call, part, p)
+        span = spans_of(job, part, p)
         for q in range(part.q1 - part.q0):
             bin = <const real*>bins.origin + (p - part.p0) * bins.steps.y + q * bins.steps.x
             stretch.span[1] = span[0]
             if together:
-                slopes_of_bin(call, slopes, part.blocks, span, NULL, bin)
+                slopes_of_bin(job, slopes, part.blocks, span, NULL, bin)
                 stretch.span[1] = span[1]
-            while next_stretch(call.tables.tap_pixel, span, call.cell_pixels, &stretch):
-                load_blocks(call, slopes, &stretch.window, NULL, of_type)
-                slopes_of_bin(call, slopes, part.blocks, stretch.span, NULL, bin)
+            while next_stretch(job.tables.tap_pixel, span, job.cell_pixels, &stretch):
+                load_blocks(job, slopes, &stretch.window, NULL, of_type)
+                slopes_of_bin(job, slopes, part.blocks, stretch.span, NULL, bin)
             span += 2
 
 
 cdef inline void grad_boxes(
-        const Call *call, const Task *task, char *memory, real of_type) noexcept nogil:
+        const LevelJob *job, const Task *task, char *memory, real of_type) noexcept nogil:
     cdef Slopes slopes
-    begin_slopes(call, task, memory, True, &slopes)
-    while next_slopes(call, task, &slopes, of_type):
-        slopes_of_part(call, &slopes, of_type)
+    begin_slopes(job, task, memory, True, &slopes)
+    while next_slopes(job, task, &slopes, of_type):
+        slopes_of_part(job, &slopes, of_type)
 
 
 cdef inline void set_sparse(Method *method) noexcept:
     method.name, method.unfit, method.pays = "sparse", unfit, of_planes.pays
     method.prepare, method.lay_out = prepare, lay_out
     method.shares_to_read, method.shares_to_write = shares_to_read, shares_to_write
+    method.next_copy = of_pixels.next_copy
     set_pass(method, FORWARD, forward[float], forward[double])
     set_pass(method, GRAD_INPUT, grad_input[float], grad_input[double])
     set_pass(method, GRAD_BOXES, grad_boxes[float], grad_boxes[double])

@@ -19,10 +19,10 @@ from libc.string cimport memset
 
 from passes.prefetch cimport Prefetch, prefetch_of, prefetch_some
 from passes.steps cimport (Lanes, Part, Step, begin_steps, begins_block, bins_of_part, ends_block,
-                           is_empty, load_taps, next_step, thinned)
+                           is_empty, in_slots, load_taps, next_step)
 from passes.tile cimport before_cells, cell_columns, load, next_cell, open_tile
 from plan.spans cimport clip
-from plan.structs cimport SPARSE_TAPS, TAPS, Call, Task
+from plan.structs cimport SPARSE_TAPS, TAPS, LevelJob, Task
 from simd.structs cimport FOLDED_BYTES, Pixels, SlopeTaps, Tile, View, Window, prefetch_l1, real
 from tuning cimport SLOPE_BLOCKS
 
@@ -63,10 +63,10 @@ cdef inline void set_groups(
 
 
 cdef inline void load_blocks(
-        const Call *call, Slopes *slopes, const Window *window, const Part *slots,
+        const LevelJob *job, Slopes *slopes, const Window *window, const Part *slots,
         real _) noexcept nogil:
-    """Load a window of all blocks; slots: NULL, or the taps of a thin box, which come alone."""
-    cdef Py_ssize_t tile = call.layout.tile_bytes // <Py_ssize_t>sizeof(real), b
+    """Load a window of all blocks; slots: NULL, or the taps of a box that has few."""
+    cdef Py_ssize_t tile = job.layout.tile_bytes // <Py_ssize_t>sizeof(real), b
     cdef Step *step = &slopes.step
     cdef real *memory = <real*>step.scratch.tile
     cdef const real *first = memory
@@ -74,23 +74,23 @@ cdef inline void load_blocks(
     cdef View steps
     cdef Tile *block = &step.tile
     if slots != NULL:
-        load_taps(call, slots, block, memory, &steps)
+        load_taps(job, slots, block, memory, &steps)
     else:
-        first = load(call, block, memory, window, &steps)
+        first = load(job, block, memory, window, &steps)
         if block.in_place:
-            packed, tile = 1, call.lanes
+            packed, tile = 1, job.lanes
     for b in range(1, packed):
         block, memory = &slopes.tiles[b], memory + tile
         if slots != NULL:
-            load_taps(call, slots, block, memory, &steps)
+            load_taps(job, slots, block, memory, &steps)
         else:
-            load(call, block, memory, window, &steps)
+            load(job, block, memory, window, &steps)
     first -= window.y0 * steps.y + window.x0 * steps.x
     set_groups(slopes, step.part.blocks, first, &steps, tile)
 
 
 cdef inline void slopes_of_bin(
-        const Call *call, Slopes *slopes, Py_ssize_t blocks, const int32_t *y, const int32_t *x,
+        const LevelJob *job, Slopes *slopes, Py_ssize_t blocks, const int32_t *y, const int32_t *x,
         const real *bin) noexcept nogil:
     """Add the slopes of taps y by x of a bin to the sums of each group; x: NULL in turned boxes."""
     cdef const Pixels *group = slopes.groups
@@ -98,17 +98,17 @@ cdef inline void slopes_of_bin(
     cdef Py_ssize_t b = 0, step = slopes.bins.block
     while b < blocks:
         if x == NULL:
-            call.simd.add_sparse_slopes(sums, bin + b * step, step, group, &slopes.taps, y,
-                                        call.edges)
+            job.simd.add_sparse_slopes(sums, bin + b * step, step, group, &slopes.taps, y,
+                                       job.edges)
         else:
-            call.simd.add_slopes(sums, bin + b * step, step, group, &slopes.taps, y, x)
-        sums += call.edges * FOLDED_BYTES // <int>sizeof(real)
+            job.simd.add_slopes(sums, bin + b * step, step, group, &slopes.taps, y, x)
+        sums += job.edges * FOLDED_BYTES // <int>sizeof(real)
         group += 1
         b += SLOPE_BLOCKS
 
 
 cdef inline void slopes_of_cell(
-        const Call *call, const Part *part, const Window *cell, Slopes *slopes,
+        const LevelJob *job, const Part *part, const Window *cell, Slopes *slopes,
         real _) noexcept nogil:
     """Add what the pixels of a cell give to each bin of a part."""
     cdef int p, q
@@ -124,46 +124,46 @@ cdef inline void slopes_of_cell(
             bin = (<const real*>bins.origin + (p - part.p0) * bins.steps.y
                    + (q - part.q0) * bins.steps.x)
             prefetch_some(&slopes.ahead)
-            if bins.block == call.lanes:      # the whole next box is too much for a level 2 cache
+            if bins.block == job.lanes:      # the whole next box is too much for a level 2 cache
                 for b in range(part.blocks):
-                    prefetch_l1(bin + BINS_AHEAD * bins.steps.x + b * call.lanes)
+                    prefetch_l1(bin + BINS_AHEAD * bins.steps.x + b * job.lanes)
             clip(part.spans_x + 2 * q, part.pixel, cell.x0, cell.x1, columns)
             if columns[0] < columns[1]:
-                slopes_of_bin(call, slopes, part.blocks, rows, columns, bin)
+                slopes_of_bin(job, slopes, part.blocks, rows, columns, bin)
 
 
-cdef inline void set_bins_of_part(const Call *call, Slopes *slopes, real _) noexcept nogil:
+cdef inline void set_bins_of_part(const LevelJob *job, Slopes *slopes, real _) noexcept nogil:
     """Say where the taps of a part are, and the gradient of its bins."""
     cdef Step *step = &slopes.step
-    slopes.taps.pixel, slopes.taps.weight = call.tables.tap_pixel, call.tables.tap_weight
-    slopes.taps.slopes, slopes.taps.step = call.tables.tap_slopes, call.tables.taps
-    slopes.bins = bins_of_part(call, &step.part, step.bins, step.tile.lanes,
+    slopes.taps.pixel, slopes.taps.weight = job.tables.tap_pixel, job.tables.tap_weight
+    slopes.taps.slopes, slopes.taps.step = job.tables.tap_slopes, job.tables.taps
+    slopes.bins = bins_of_part(job, &step.part, step.bins, step.tile.lanes,
                                <real*>step.scratch.bins)
 
 
-cdef inline void slopes_of_window(const Call *call, Slopes *slopes, real of_type) noexcept nogil:
+cdef inline void slopes_of_window(const LevelJob *job, Slopes *slopes, real of_type) noexcept nogil:
     """Add the gradients with respect to an upright box, of some bins, to the sums of each group."""
     cdef const Part *part = &slopes.step.part
     cdef const Window *window = &part.window
     cdef Py_ssize_t width = cell_columns(window.x1 - window.x0)
-    cdef Py_ssize_t height = max(min(window.y1 - window.y0, call.cell_pixels // width), 1)
+    cdef Py_ssize_t height = max(min(window.y1 - window.y0, job.cell_pixels // width), 1)
     cdef Window cell
     cdef Part slots
-    set_bins_of_part(call, slopes, of_type)
+    set_bins_of_part(job, slopes, of_type)
     if part.way == TAPS:
-        slots = thinned(call, part)
+        slots = in_slots(job, part)
         slopes.taps.pixel = slots.pixel
-        load_blocks(call, slopes, &slots.window, &slots, of_type)
-        slopes_of_cell(call, &slots, &slots.window, slopes, of_type)
+        load_blocks(job, slopes, &slots.window, &slots, of_type)
+        slopes_of_cell(job, &slots, &slots.window, slopes, of_type)
         return
     cell = before_cells(window)
     while next_cell(window, height, width, &cell):
-        load_blocks(call, slopes, &cell, NULL, of_type)
-        slopes_of_cell(call, part, &cell, slopes, of_type)
+        load_blocks(job, slopes, &cell, NULL, of_type)
+        slopes_of_cell(job, part, &cell, slopes, of_type)
 
 
 cdef inline Prefetch bins_of_next_box(
-        const Call *call, const Task *task, const Slopes *slopes, real _) noexcept nogil:
+        const LevelJob *job, const Task *task, const Slopes *slopes, real _) noexcept nogil:
     """What is prefetched of the next box: all its bins if they are packed, else the first ones.
 
     Bins that are read in place prefetch later bins of their own box as well (slopes_of_cell).
@@ -171,21 +171,21 @@ cdef inline Prefetch bins_of_next_box(
     cdef const Step *step = &slopes.step
     cdef const Part *part = &step.part
     cdef Prefetch none
-    cdef bint in_place = call.bins.channel == 1
-    cdef const real *grad = <const real*>call.result
+    cdef bint in_place = job.out_strides.channel == 1
+    cdef const real *grad = <const real*>job.result
     memset(&none, 0, sizeof(none))
-    if not slopes.grouped or part.place + 1 >= task.stop_box:
+    if not slopes.grouped or part.box + 1 >= task.stop_box:
         return none
-    grad += (call.tables.rows[part.place + 1] * call.bins.image
-             + part.block * call.lanes * call.bins.channel)
-    return prefetch_of(grad, &call.bins, <int>part.blocks * step.tile.lanes,
-                       1 if in_place else call.ph,
-                       min(<int>BINS_AHEAD, call.pw) if in_place else call.pw,
-                       <Py_ssize_t>call.ph * call.pw)
+    grad += (job.tables.rows[part.box + 1] * job.out_strides.image
+             + part.block * job.lanes * job.out_strides.channel)
+    return prefetch_of(grad, &job.out_strides, <int>part.blocks * step.tile.lanes,
+                       1 if in_place else job.ph,
+                       min(<int>BINS_AHEAD, job.pw) if in_place else job.pw,
+                       <Py_ssize_t>job.ph * job.pw)
 
 
 cdef inline void store_slopes(
-        const Call *call, const Task *task, const Part *part, const real *sums) noexcept nogil:
+        const LevelJob *job, const Task *task, const Part *part, const real *sums) noexcept nogil:
     """Write the partial sum of each group, in the order of the box, at the group's first block."""
     cdef Py_ssize_t lanes = FOLDED_BYTES // sizeof(real), b = 0, i, lane
     cdef int edge
@@ -193,62 +193,62 @@ cdef inline void store_slopes(
     cdef double *to
     cdef int[MAX_EDGES] column      # of y1, y2, x1, x2
     column[0], column[1], column[2], column[3] = 1, 3, 0, 2
-    if call.tables.kind == SPARSE_TAPS:
-        for edge in range(call.edges):
+    if job.tables.tap_kind == SPARSE_TAPS:
+        for edge in range(job.edges):
             column[edge] = edge
     while b < part.blocks:
-        i = (part.block + b) * call.channels_per_output + task.first_bin
-        to = call.partial_sums + call.edges * (i * call.box_count + part.place)
-        for edge in range(call.edges):
+        i = (part.block + b) * job.channels_per_output + task.first_bin
+        to = job.partial_sums + job.edges * (i * job.box_count + part.box)
+        for edge in range(job.edges):
             total = 0
             for lane in range(lanes):
-                total += sums[(b // SLOPE_BLOCKS * call.edges + edge) * lanes + lane]
+                total += sums[(b // SLOPE_BLOCKS * job.edges + edge) * lanes + lane]
             to[column[edge]] = total
         b += SLOPE_BLOCKS
 
 
 cdef inline Py_ssize_t blocks_with_slopes(
-        const Call *call, const Task *task, const Slopes *slopes) noexcept nogil:
+        const LevelJob *job, const Task *task, const Slopes *slopes) noexcept nogil:
     """How many blocks are taken at once: a group, or several groups where neither map nor gradient
     is packed.  A partial block is a group by itself."""
-    cdef Py_ssize_t whole = call.channels // call.lanes, most = SLOPE_BLOCKS
+    cdef Py_ssize_t whole = job.channels // job.lanes, most = SLOPE_BLOCKS
     cdef Py_ssize_t block = slopes.step.part.block
     if not slopes.grouped or block >= whole:
         return 1
-    if slopes.step.tile.in_place and call.bins.channel == 1 and call.tables.thin == NULL:
+    if slopes.step.tile.in_place and job.out_strides.channel == 1 and job.tables.few_taps == NULL:
         whole, most = min(task.stop_block, whole), SLOPE_GROUPS * SLOPE_BLOCKS
     return min(most, whole - block)
 
 
 cdef inline void begin_slopes(
-        const Call *call, const Task *task, char *memory, bint grouped,
+        const LevelJob *job, const Task *task, char *memory, bint grouped,
         Slopes *slopes) noexcept nogil:
     """The state from which next_slopes goes on to the first part of a task."""
-    begin_steps(call, task, memory, False, &slopes.step)
+    begin_steps(job, task, memory, False, &slopes.step)
     slopes.grouped, slopes.started, slopes.opened, slopes.blocks = grouped, False, -1, 0
 
 
 cdef inline bint next_slopes(
-        const Call *call, const Task *task, Slopes *slopes, real of_type) noexcept nogil:
+        const LevelJob *job, const Task *task, Slopes *slopes, real of_type) noexcept nogil:
     """Go on to the next part that reads pixels, whose gradient the caller adds to the sums; False
     after the last.  The sums of each block are written after its last part."""
     cdef Step *step = &slopes.step
     cdef Py_ssize_t b
     while True:
         if slopes.started and ends_block(&step.part):
-            store_slopes(call, task, &step.part, <const real*>slopes.sums)
+            store_slopes(job, task, &step.part, <const real*>slopes.sums)
         slopes.started = True
-        if not next_step(call, task, step):
+        if not next_step(job, task, step):
             return False
         if step.part.block != slopes.opened:      # tiles keep rows from box to box
-            slopes.opened, slopes.blocks = step.part.block, blocks_with_slopes(call, task, slopes)
-            if not step.tile.in_place or call.tables.thin != NULL:
+            slopes.opened, slopes.blocks = step.part.block, blocks_with_slopes(job, task, slopes)
+            if not step.tile.in_place or job.tables.few_taps != NULL:
                 for b in range(1, slopes.blocks):
-                    slopes.tiles[b] = open_tile(call, &step.map, task, slopes.opened + b)
+                    slopes.tiles[b] = open_tile(job, &step.map, task, slopes.opened + b)
         step.part.blocks = slopes.blocks
         if begins_block(&step.part):
             memset(slopes.sums, 0, (slopes.blocks + SLOPE_BLOCKS - 1) // SLOPE_BLOCKS
-                   * call.edges * FOLDED_BYTES)
-            slopes.ahead = bins_of_next_box(call, task, slopes, of_type)
+                   * job.edges * FOLDED_BYTES)
+            slopes.ahead = bins_of_next_box(job, task, slopes, of_type)
         if not is_empty(&step.part.window):
             return True

@@ -22,7 +22,7 @@ from libc.string cimport memset
 from passes.steps cimport (Lanes, Part, Step, begin_steps, begins_block, begins_box,
                            blocks_together, ends_box, next_step, parts_of, set_box, skip_to)
 from plan.spans cimport bins_between
-from plan.structs cimport COPY_ONCE, Call, Task
+from plan.structs cimport COPY_ONCE, LevelJob, Task
 from simd.structs cimport LANE_BYTES, Taps, Target, Tile, Window, real, stream_fence
 from tuning cimport SQUARE_BINS
 
@@ -41,13 +41,13 @@ cdef struct PixelAxis:             # pixels of one axis of a box, and the bins t
 
 
 cdef inline PixelAxis axis_of(
-        const Call *call, const int32_t *spans, Py_ssize_t count, Py_ssize_t low,
+        const LevelJob *job, const int32_t *spans, Py_ssize_t count, Py_ssize_t low,
         Py_ssize_t high) noexcept nogil:
     """An axis whose tables begin with those spans; pixels of [low, high)."""
     cdef PixelAxis axis
-    axis.pixels = call.tables.pixels + spans[0]
-    axis.bins.spans = call.tables.pixel_spans + 2 * <Py_ssize_t>spans[0]
-    axis.bins.pixel, axis.bins.weight = call.tables.bin, call.tables.bin_weight
+    axis.pixels = job.tables.pixels + spans[0]
+    axis.bins.spans = job.tables.pixel_spans + 2 * <Py_ssize_t>spans[0]
+    axis.bins.pixel, axis.bins.weight = job.tables.bin, job.tables.bin_weight
     axis.first, axis.stop = 0, count
     while axis.first < axis.stop and axis.pixels[axis.first] < low:
         axis.first += 1
@@ -57,14 +57,14 @@ cdef inline PixelAxis axis_of(
 
 
 cdef inline void set_pixel_axes(
-        const Call *call, const Task *task, const Part *part, PixelAxis *y,
+        const LevelJob *job, const Task *task, const Part *part, PixelAxis *y,
         PixelAxis *x) noexcept nogil:
     cdef const Window *window = &part.window
-    cdef const int32_t *counts = call.tables.counts + 2 * part.place
-    y[0] = axis_of(call, part.spans_y, counts[0], max(window.y0, task.y0), min(window.y1, task.y1))
-    x[0] = axis_of(call, part.spans_x, counts[1], max(window.x0, task.x0), min(window.x1, task.x1))
-    y.low, y.high, y.whole = part.p0, part.p1, part.p1 - part.p0 == call.ph
-    x.low, x.high, x.whole = part.q0, part.q1, part.q1 - part.q0 == call.pw
+    cdef const int32_t *counts = job.tables.counts + 2 * part.box
+    y[0] = axis_of(job, part.spans_y, counts[0], max(window.y0, task.y0), min(window.y1, task.y1))
+    x[0] = axis_of(job, part.spans_x, counts[1], max(window.x0, task.x0), min(window.x1, task.x1))
+    y.low, y.high, y.whole = part.p0, part.p1, part.p1 - part.p0 == job.ph
+    x.low, x.high, x.whole = part.q0, part.q1, part.q1 - part.q0 == job.pw
 
 
 cdef inline const int32_t *bins_of_pixel(
@@ -97,9 +97,10 @@ cdef inline Py_ssize_t neighbours(
 
 # The boxes of a task: the boxes of its image that read pixels of its rectangle.
 
-cdef inline Py_ssize_t next_reader(const Call *call, const Task *task, Py_ssize_t i) noexcept nogil:
-    """The first box of a task, from place i on, that reads pixels of its rectangle."""
-    cdef const int32_t *window = call.tables.windows + 4 * i
+cdef inline Py_ssize_t next_reader(
+        const LevelJob *job, const Task *task, Py_ssize_t i) noexcept nogil:
+    """The first box of a task, from box i on, that reads pixels of its rectangle."""
+    cdef const int32_t *window = job.tables.windows + 4 * i
     while i < task.stop_box and (window[1] <= task.y0 or window[0] >= task.y1
                                  or window[3] <= task.x0 or window[2] >= task.x1):
         window += 4
@@ -107,10 +108,10 @@ cdef inline Py_ssize_t next_reader(const Call *call, const Task *task, Py_ssize_
     return i
 
 
-cdef inline void keep_readers(const Call *call, const Task *task, Part *part) noexcept nogil:
+cdef inline void keep_readers(const LevelJob *job, const Task *task, Part *part) noexcept nogil:
     """Leave out bins that read no pixel of the task's rectangle."""
-    cdef const int32_t *window = call.tables.windows + 4 * part.place
-    cdef const int32_t *pixel = call.tables.tap_pixel
+    cdef const int32_t *window = job.tables.windows + 4 * part.box
+    cdef const int32_t *pixel = job.tables.tap_pixel
     if window[0] < task.y0 or window[1] > task.y1:
         bins_between(part.spans_y, pixel, task.y0, task.y1, &part.p0, &part.p1)
     if window[2] < task.x0 or window[3] > task.x1:
@@ -124,16 +125,16 @@ cdef struct Upcoming:              # boxes of the task after the one that is com
 
 
 cdef inline void go_on(
-        const Call *call, const Task *task, bint separable, Upcoming *boxes) noexcept nogil:
+        const LevelJob *job, const Task *task, bint separable, Upcoming *boxes) noexcept nogil:
     """Choose whose bins are prefetched: the next box, or the one after it if bins are packed."""
-    cdef Py_ssize_t place = boxes.next if call.bins.channel == 1 else boxes.later
+    cdef Py_ssize_t box = boxes.next if job.out_strides.channel == 1 else boxes.later
     cdef Part *part = &boxes.part
     part.p0 = part.p1 = part.q0 = part.q1 = 0
-    part.row = call.tables.rows[task.first_box]
-    if separable and place < task.stop_box:
-        set_box(call, part, place)
-        part.p1, part.q1 = call.ph, call.pw
-        keep_readers(call, task, part)
+    part.row = job.tables.rows[task.first_box]
+    if separable and box < task.stop_box:
+        set_box(job, part, box)
+        part.p1, part.q1 = job.ph, job.pw
+        keep_readers(job, task, part)
 
 
 cdef struct Owned:                 # the rectangle of a task while boxes add to it
@@ -151,39 +152,39 @@ cdef struct Owned:                 # the rectangle of a task while boxes add to 
 
 
 cdef inline void clear_rows(
-        const Call *call, const Task *task, real *plane, const Tile *first, Py_ssize_t y0,
+        const LevelJob *job, const Task *task, real *plane, const Tile *first, Py_ssize_t y0,
         Py_ssize_t y1) noexcept nogil:
     """Zeros in some rows of the task's rectangle; plane: of its first channel."""
-    cdef Py_ssize_t channels = min(task.stop_block * call.lanes, call.channels)
-    channels -= task.first_block * call.lanes
-    call.simd.clear(plane + y0 * first.strides.y + task.x0 * first.strides.x, &first.strides,
-                    channels, y1 - y0, task.x1 - task.x0)
+    cdef Py_ssize_t channels = min(task.stop_block * job.lanes, job.channels)
+    channels -= task.first_block * job.lanes
+    job.simd.clear(plane + y0 * first.strides.y + task.x0 * first.strides.x, &first.strides,
+                   channels, y1 - y0, task.x1 - task.x0)
 
 
 cdef inline Lanes sums_of(
-        const Call *call, const Task *task, Owned *owned, real _) noexcept nogil:
+        const LevelJob *job, const Task *task, Owned *owned, real _) noexcept nogil:
     """Where a block is summed: in the gradient where lanes lie together, else in the tile."""
     cdef Lanes sums
     cdef const Tile *tile = &owned.step.tile
     cdef real *memory = <real*>owned.memory
     cdef Py_ssize_t rows = task.y1 - task.y0, columns = task.x1 - task.x0
-    sums.block = call.lanes
+    sums.block = job.lanes
     if tile.in_place:
         sums.origin, sums.steps.y, sums.steps.x = tile.plane, tile.strides.y, tile.strides.x
         return sums
     if not owned.loaded:
         owned.loaded = True
-        if call.add:
-            call.simd.read_pixels(tile, task.y0, task.x0, rows, columns, memory)
+        if job.add:
+            job.simd.read_pixels(tile, task.y0, task.x0, rows, columns, memory)
         else:
             memset(memory, 0, rows * columns * LANE_BYTES)
-    sums.steps.y, sums.steps.x = columns * call.lanes, call.lanes
+    sums.steps.y, sums.steps.x = columns * job.lanes, job.lanes
     sums.origin = memory - task.y0 * sums.steps.y - task.x0 * sums.steps.x
     return sums
 
 
 cdef inline void store_sums(
-        const Call *call, const Task *task, Owned *owned, real _) noexcept nogil:
+        const LevelJob *job, const Task *task, Owned *owned, real _) noexcept nogil:
     """Write the block that was summed in the tile, which is the last of a task if any."""
     cdef const Tile *tile = &owned.step.tile
     cdef Target target = owned.step.target
@@ -192,50 +193,51 @@ cdef inline void store_sums(
         return
     target.strides, target.staging = tile.strides, NULL
     if owned.loaded:
-        call.simd.unpack(owned.memory, task.y1 - task.y0, task.x1 - task.x0, to, &target)
-    elif not call.add:
-        call.simd.clear(to, &tile.strides, tile.lanes, task.y1 - task.y0, task.x1 - task.x0)
+        job.simd.unpack(owned.memory, task.y1 - task.y0, task.x1 - task.x0, to, &target)
+    elif not job.add:
+        job.simd.clear(to, &tile.strides, tile.lanes, task.y1 - task.y0, task.x1 - task.x0)
 
 
 cdef inline Py_ssize_t blocks_to_write(
-        const Call *call, const Task *task, const Part *part) noexcept nogil:
+        const LevelJob *job, const Task *task, const Part *part) noexcept nogil:
     """How many blocks are summed at once."""
-    cdef Py_ssize_t most = call.layout.strip_bytes // (part.q_step * LANE_BYTES)
-    cdef Py_ssize_t blocks = blocks_together(call, task, part.block, most)
+    cdef Py_ssize_t most = job.layout.strip_bytes // (part.q_step * LANE_BYTES)
+    cdef Py_ssize_t blocks = blocks_together(job, task, part.block, most)
     # With fewer blocks runs are short, and choosing a loop for each costs more than is saved.
     return blocks if blocks >= MIN_BLOCKS_TOGETHER else 1
 
 
 cdef inline void begin_owned(
-        const Call *call, const Task *task, char *memory, void *sums, Owned *owned) noexcept nogil:
+        const LevelJob *job, const Task *task, char *memory, void *sums,
+        Owned *owned) noexcept nogil:
     """The state from which next_owned goes on to the first part; sums: memory of the rectangle.
 
     The caller has set `separable` and `joins`.
     """
-    begin_steps(call, task, memory, False, &owned.step)
-    owned.step.part = parts_of(call, task, SQUARE_BINS)
+    begin_steps(job, task, memory, False, &owned.step)
+    owned.step.part = parts_of(job, task, SQUARE_BINS)
     owned.first, owned.memory, owned.started = owned.step.tile, sums, False
     owned.no_boxes = task.first_box == task.stop_box and task.load != COPY_ONCE
     owned.loaded = task.load == COPY_ONCE
     # Zeros are written shortly before sums are added to them, while they are in cache.
     owned.cleared = task.y1
-    if not call.add and (owned.first.in_place or owned.no_boxes):
+    if not job.add and (owned.first.in_place or owned.no_boxes):
         owned.cleared = task.y0
-    owned.boxes.next = next_reader(call, task, task.first_box)
-    owned.boxes.later = next_reader(call, task, owned.boxes.next + 1)
+    owned.boxes.next = next_reader(job, task, task.first_box)
+    owned.boxes.later = next_reader(job, task, owned.boxes.next + 1)
     skip_to(&owned.step.part, task, owned.boxes.next)
 
 
 cdef inline void clear_to(
-        const Call *call, const Task *task, Owned *owned, Py_ssize_t y, real _) noexcept nogil:
+        const LevelJob *job, const Task *task, Owned *owned, Py_ssize_t y, real _) noexcept nogil:
     """Write zeros in the rows above row y that have none yet."""
     if owned.cleared < y:
-        clear_rows(call, task, <real*>owned.first.plane, &owned.first, owned.cleared, y)
+        clear_rows(job, task, <real*>owned.first.plane, &owned.first, owned.cleared, y)
         owned.cleared = y
 
 
 cdef inline bint next_owned(
-        const Call *call, const Task *task, Owned *owned, real of_type) noexcept nogil:
+        const LevelJob *job, const Task *task, Owned *owned, real of_type) noexcept nogil:
     """Go on to the next part that reads pixels of the task's rectangle, to which the caller adds
     its gradient; after the last, write the rectangle and return False."""
     cdef Part *part = &owned.step.part
@@ -245,21 +247,21 @@ cdef inline bint next_owned(
         if owned.started and ends_box(part, task):
             skip_to(part, task, boxes.next)
         owned.started = True
-        if not next_step(call, task, &owned.step):
+        if not next_step(job, task, &owned.step):
             break
         if begins_box(part, task):
-            boxes.next, boxes.later = boxes.later, next_reader(call, task, boxes.later + 1)
-            go_on(call, task, owned.separable, boxes)
-            clear_to(call, task, owned,
-                     min(<Py_ssize_t>call.tables.windows[4 * part.place + 1], task.y1), of_type)
+            boxes.next, boxes.later = boxes.later, next_reader(job, task, boxes.later + 1)
+            go_on(job, task, owned.separable, boxes)
+            clear_to(job, task, owned,
+                     min(<Py_ssize_t>job.tables.windows[4 * part.box + 1], task.y1), of_type)
         if begins_block(part) and owned.joins and owned.step.tile.in_place:
-            part.blocks = blocks_to_write(call, task, part)
+            part.blocks = blocks_to_write(job, task, part)
         if (window.y0 < task.y1 and window.y1 > task.y0 and window.x0 < task.x1
                 and window.x1 > task.x0):
-            owned.sums = sums_of(call, task, owned, of_type)
+            owned.sums = sums_of(job, task, owned, of_type)
             return True
-    clear_to(call, task, owned, task.y1, of_type)
+    clear_to(job, task, owned, task.y1, of_type)
     if not owned.no_boxes and task.load != COPY_ONCE:
-        store_sums(call, task, owned, of_type)
+        store_sums(job, task, owned, of_type)
         stream_fence()
     return False

@@ -3,7 +3,7 @@ from libc.float cimport DBL_MAX, FLT_MAX
 from libc.stdint cimport int32_t, uint8_t
 
 from passes.steps cimport Part
-from plan.structs cimport Call
+from plan.structs cimport LevelJob
 from simd.structs cimport LANE_BYTES, real
 
 
@@ -13,19 +13,19 @@ cdef inline real lowest(const real *_) noexcept nogil:
 
 
 cdef inline void begin_maxima(
-        const Call *call, const Part *part, real *bins, int32_t *bins_at) noexcept nogil:
+        const LevelJob *job, const Part *part, real *bins, int32_t *bins_at) noexcept nogil:
     """Set each bin to what its maximum begins with: 0 where it is empty, or where single samples
     of it lie off the map.  bins_at: where maxima are, -1 for nowhere; or NULL."""
     cdef int lanes = LANE_BYTES // sizeof(real), lane, p, q
-    cdef const uint8_t *outside = call.tables.outside
+    cdef const uint8_t *outside = job.tables.outside
     cdef bint zero
     if outside != NULL:
-        outside += part.place * (call.ph + call.pw)
+        outside += part.box * (job.ph + job.pw)
     for p in range(part.p0, part.p1):
         for q in range(part.q0, part.q1):
             zero = (part.spans_y[2 * p] >= part.spans_y[2 * p + 1]
                     or part.spans_x[2 * q] >= part.spans_x[2 * q + 1]
-                    or (outside != NULL and (outside[p] or outside[call.ph + q])))
+                    or (outside != NULL and (outside[p] or outside[job.ph + q])))
             for lane in range(lanes):
                 bins[lane] = <real>0 if zero else lowest(bins)
             bins += lanes

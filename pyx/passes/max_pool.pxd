@@ -18,7 +18,7 @@ from libc.string cimport memset
 from passes.lowest cimport begin_maxima
 from passes.steps cimport Part, Scratch, Step, begin_steps, next_step
 from passes.tile cimport before_cells, cell_columns, cell_rows, load, next_cell
-from plan.structs cimport COPY_ONCE, WHOLE, Call, Task
+from plan.structs cimport COPY_ONCE, WHOLE, LevelJob, Task
 from simd.structs cimport (LANE_BYTES, Pixels, PlaneRows, Stream, Strides, Target, Tile, Vectors,
                            View, Window, Winners, real, stream_fence)
 from simd.table cimport stream_rest, stream_some
@@ -31,7 +31,7 @@ cdef extern from *:
 
 
 cdef inline void reduce_window(
-        const Call *call, const Part *part, const real *pixels, const View *steps, real *strip,
+        const LevelJob *job, const Part *part, const real *pixels, const View *steps, real *strip,
         real *bins, Stream *queue) noexcept nogil:
     """bins = the largest pixels of a window; several bin rows share a loop over columns."""
     cdef Py_ssize_t lanes = LANE_BYTES // sizeof(real), columns = part.window.x1 - part.window.x0
@@ -43,22 +43,22 @@ cdef inline void reduce_window(
     strips.step, strips.stride = row, lanes
     while p < part.p1:
         rows = strips.count = min(most, part.p1 - p)
-        stream_some(call.simd, queue)
+        stream_some(job.simd, queue)
         for i in range(rows):
             first = part.spans_y[2 * (p + i)]
             taps = part.spans_y[2 * (p + i) + 1] - first
             window.start = pixels + (first - part.window.y0) * steps.y
             if taps > 0:
-                call.simd.keep_largest(strip + i * row, lanes, &window, taps)
+                job.simd.keep_largest(strip + i * row, lanes, &window, taps)
             else:                  # bins without pixels are 0
                 memset(strip + i * row, 0, row * sizeof(real))
-        stream_some(call.simd, queue)
+        stream_some(job.simd, queue)
         for q in range(qs):
             first = part.spans_x[2 * (part.q0 + q)]
             taps = part.spans_x[2 * (part.q0 + q) + 1] - first
             strips.start = strip + (first - part.window.x0) * lanes
             if taps > 0:
-                call.simd.keep_largest(bins + q * lanes, qs * lanes, &strips, taps)
+                job.simd.keep_largest(bins + q * lanes, qs * lanes, &strips, taps)
             else:
                 for i in range(rows):
                     memset(bins + (i * qs + q) * lanes, 0, LANE_BYTES)
@@ -69,7 +69,7 @@ cdef inline void reduce_window(
 # With the indices of the largest pixels, or cell by cell.
 
 cdef inline void search_part(
-        const Call *call, const Part *part, Tile *tile, real *memory, real *bins,
+        const LevelJob *job, const Part *part, Tile *tile, real *memory, real *bins,
         int32_t *bins_at) noexcept nogil:
     """bins = the largest pixels of a window, and where they are, cell by cell."""
     cdef const Window *window = &part.window
@@ -84,9 +84,9 @@ cdef inline void search_part(
     cdef int p, q
     if columns == width:
         rows = cell_rows(tile, window.y1 - window.y0, columns)
-    begin_maxima(call, part, bins, bins_at)
+    begin_maxima(job, part, bins, bins_at)
     while next_cell(window, rows, columns, &cell):
-        pixels = load(call, tile, memory, &cell, &steps)
+        pixels = load(job, tile, memory, &cell, &steps)
         pixels -= cell.y0 * steps.y + cell.x0 * steps.x
         source.stride_y, source.stride_x = steps.y, steps.x
         i = 0
@@ -97,61 +97,61 @@ cdef inline void search_part(
                 bin.x0 = max(<Py_ssize_t>part.spans_x[2 * q], cell.x0)
                 bin.x1 = min(<Py_ssize_t>part.spans_x[2 * q + 1], cell.x1)
                 source.start = pixels + bin.y0 * steps.y + bin.x0 * steps.x
-                call.simd.search_pixels(bins + i, bins_at + i, &source, bin.y1 - bin.y0,
-                                        bin.x1 - bin.x0,
-                                        <int32_t>(bin.y0 * call.map.columns + bin.x0),
-                                        call.map.columns)
+                job.simd.search_pixels(bins + i, bins_at + i, &source, bin.y1 - bin.y0,
+                                       bin.x1 - bin.x0,
+                                       <int32_t>(bin.y0 * job.map.columns + bin.x0),
+                                       job.map.columns)
                 i += lanes
 
 
 cdef inline void store_argmax(
-        const Call *call, const Part *part, const int32_t *bins_at, real *strip,
+        const LevelJob *job, const Part *part, const int32_t *bins_at, real *strip,
         const Target *bins_target) noexcept nogil:
     """Indices [p][q][lane] to the argmax."""
     cdef Py_ssize_t ps = part.p1 - part.p0, qs = part.q1 - part.q0, p, q, lane
-    cdef Strides to = call.argmax_strides
-    cdef int32_t *at = call.argmax + (part.row * to.image + part.block * call.lanes * to.channel
-                                      + part.p0 * to.y + part.q0 * to.x)
+    cdef Strides to = job.argmax_strides
+    cdef int32_t *at = job.argmax + (part.row * to.image + part.block * job.lanes * to.channel
+                                     + part.p0 * to.y + part.q0 * to.x)
     cdef Target target = bins_target[0]
     if real is float:      # an index has the size of a float, so its bits are moved as one
         target.strides, target.staging = to, strip
-        call.simd.unpack(<const float*>bins_at, ps, qs, <float*>at, &target)
-        stream_rest(call.simd, target.queue)
+        job.simd.unpack(<const float*>bins_at, ps, qs, <float*>at, &target)
+        stream_rest(job.simd, target.queue)
     else:
         for p in range(ps):
             for lane in range(target.lanes):
                 for q in range(qs):
                     at[p * to.y + q * to.x + lane * to.channel] = \
-                        bins_at[(p * qs + q) * call.lanes + lane]
+                        bins_at[(p * qs + q) * job.lanes + lane]
 
 
-cdef inline void pool_planes(const Call *call, Step *step, real *out) noexcept nogil:
+cdef inline void pool_planes(const LevelJob *job, Step *step, real *out) noexcept nogil:
     """Some bins of a box, of one channel block; out: bin (0, 0)."""
     cdef Part *part = &step.part
     cdef Scratch *scratch = &step.scratch
     cdef real *strip = <real*>scratch.strip
     cdef real *bins = <real*>scratch.bins
-    cdef bint search = call.argmax != NULL or part.way != WHOLE
+    cdef bint search = job.argmax != NULL or part.way != WHOLE
     cdef const real *pixels
     cdef View steps
     cdef Target target = step.target
     if search:
-        stream_rest(call.simd, &scratch.queue)      # from the staging, where indices are gathered
+        stream_rest(job.simd, &scratch.queue)      # from the staging, where indices are gathered
         target.staging = strip
-        search_part(call, part, &step.tile, <real*>scratch.tile, bins, <int32_t*>scratch.staging)
+        search_part(job, part, &step.tile, <real*>scratch.tile, bins, <int32_t*>scratch.staging)
     else:
-        pixels = load(call, &step.tile, <real*>scratch.tile, &part.window, &steps)
-        reduce_window(call, part, pixels, &steps, strip, bins, &scratch.queue)
-    call.simd.unpack(bins, part.p1 - part.p0, part.q1 - part.q0,
-                     out + part.p0 * call.bins.y + part.q0 * call.bins.x, &target)
-    if call.argmax != NULL:
-        store_argmax(call, part, <int32_t*>scratch.staging, strip, &target)
+        pixels = load(job, &step.tile, <real*>scratch.tile, &part.window, &steps)
+        reduce_window(job, part, pixels, &steps, strip, bins, &scratch.queue)
+    job.simd.unpack(bins, part.p1 - part.p0, part.q1 - part.q0,
+                    out + part.p0 * job.out_strides.y + part.q0 * job.out_strides.x, &target)
+    if job.argmax != NULL:
+        store_argmax(job, part, <int32_t*>scratch.staging, strip, &target)
     if search:
-        stream_rest(call.simd, &scratch.queue)      # from the strip, which is needed again
+        stream_rest(job.simd, &scratch.queue)      # from the strip, which is needed again
 
 
 cdef inline void pool_pixels(
-        const Call *call, const Part *part, const Tile *tile, real *out,
+        const LevelJob *job, const Part *part, const Tile *tile, real *out,
         Scratch *scratch) noexcept nogil:
     """Some bins of a box, of part.blocks blocks that lie together: nothing is packed."""
     cdef Py_ssize_t lanes = LANE_BYTES // sizeof(real), width = part.blocks * lanes
@@ -166,75 +166,76 @@ cdef inline void pool_pixels(
     pixels.step, pixels.stride, pixels.count = lanes, map.y, part.blocks
     strips.step, strips.stride, strips.count = lanes, width, part.blocks
     for p in range(part.p0, part.p1):
-        row = out + p * call.bins.y + part.q0 * call.bins.x
+        row = out + p * job.out_strides.y + part.q0 * job.out_strides.x
         y = part.spans_y[2 * p]
         rows = part.spans_y[2 * p + 1] - y
         if rows > 0 and map.x == width:
             pixels.start = plane + y * map.y + x0 * map.x
             pixels.count = (part.window.x1 - x0) * part.blocks
-            call.simd.keep_largest(strip, lanes, &pixels, rows)
+            job.simd.keep_largest(strip, lanes, &pixels, rows)
         elif rows > 0:
             for x in range(x0, part.window.x1):
                 pixels.start = plane + y * map.y + x * map.x
-                call.simd.keep_largest(strip + (x - x0) * width, lanes, &pixels, rows)
+                job.simd.keep_largest(strip + (x - x0) * width, lanes, &pixels, rows)
         for q in range(part.q0, part.q1):
             x = part.spans_x[2 * q]
             columns = part.spans_x[2 * q + 1] - x
             strips.start = strip + (x - x0) * width
             if rows > 0 and columns > 0:
-                call.simd.keep_largest(bins + (q - part.q0) * width, lanes, &strips, columns)
+                job.simd.keep_largest(bins + (q - part.q0) * width, lanes, &strips, columns)
             else:
                 memset(bins + (q - part.q0) * width, 0, width * sizeof(real))
-        call.simd.put_pixels(bins, qs, width, row, call.bins.x, call.store)
+        job.simd.put_pixels(bins, qs, width, row, job.out_strides.x, job.store)
 
 
-cdef inline void pool_task(const Call *call, const Task *task, char *memory, real _) noexcept nogil:
+cdef inline void pool_task(
+        const LevelJob *job, const Task *task, char *memory, real _) noexcept nogil:
     cdef Step step
-    begin_steps(call, task, memory, call.argmax == NULL, &step)
-    while next_step(call, task, &step):
+    begin_steps(job, task, memory, job.argmax == NULL, &step)
+    while next_step(job, task, &step):
         if step.joined:
-            pool_pixels(call, &step.part, &step.tile, <real*>step.bins, &step.scratch)
+            pool_pixels(job, &step.part, &step.tile, <real*>step.bins, &step.scratch)
         else:
-            pool_planes(call, &step, <real*>step.bins)
+            pool_planes(job, &step, <real*>step.bins)
 
 
 # The gradient of the input.
 
 cdef inline Winners winners_of(
-        const Call *call, Py_ssize_t channel, Py_ssize_t channels, Py_ssize_t place,
-        Py_ssize_t next_place, real _) noexcept nogil:
+        const LevelJob *job, Py_ssize_t channel, Py_ssize_t channels, Py_ssize_t box,
+        Py_ssize_t next_box, real _) noexcept nogil:
     """Some channels of a box, whose bins and channels lie end to end in the layout of the call.
 
     The same channels of the next box are prefetched, or the next bin where channels are last.
     """
-    cdef Winners box
-    cdef const real *values = <const real*>call.result
-    cdef Py_ssize_t bins = <Py_ssize_t>call.ph * call.pw, size = bins * call.channels, at, ahead
-    if call.bins.x == 1:
-        box.lines, box.count, box.step = channels, bins, bins
-        at = call.tables.rows[place] * size + channel * bins
-        ahead = call.tables.rows[next_place] * size + channel * bins
+    cdef Winners winners
+    cdef const real *values = <const real*>job.result
+    cdef Py_ssize_t bins = <Py_ssize_t>job.ph * job.pw, size = bins * job.channels, at, ahead
+    if job.out_strides.x == 1:
+        winners.lines, winners.count, winners.step = channels, bins, bins
+        at = job.tables.rows[box] * size + channel * bins
+        ahead = job.tables.rows[next_box] * size + channel * bins
     else:
-        box.lines, box.count, box.step = bins, channels, call.channels
-        at = call.tables.rows[place] * size + channel
-        ahead = at + call.channels
-    box.at, box.values = call.argmax + at, values + at
-    box.next_at, box.next_values = call.argmax + ahead, values + ahead
-    return box
+        winners.lines, winners.count, winners.step = bins, channels, job.channels
+        at = job.tables.rows[box] * size + channel
+        ahead = at + job.channels
+    winners.at, winners.values = job.argmax + at, values + at
+    winners.next_at, winners.next_values = job.argmax + ahead, values + ahead
+    return winners
 
 
 cdef inline void pool_grad_task(
-        const Call *call, const Task *task, char *memory, real _) noexcept nogil:
+        const LevelJob *job, const Task *task, char *memory, real _) noexcept nogil:
     """The rows of a task, from border to border.
 
     COPY_ONCE: rows are summed in a tile and then stored, since neighbouring channels of a pixel
     belong to other threads.
     """
-    cdef Strides map = call.map.strides
-    cdef Py_ssize_t columns = call.map.columns, first = task.first_block * call.lanes
-    cdef Py_ssize_t channels = min(task.stop_block * call.lanes, call.channels) - first
+    cdef Strides map = job.map.strides
+    cdef Py_ssize_t columns = job.map.columns, first = task.first_block * job.lanes
+    cdef Py_ssize_t channels = min(task.stop_block * job.lanes, job.channels) - first
     cdef Py_ssize_t i, y, rows_count = task.y1 - task.y0
-    cdef real *plane = (<real*>call.map.data + task.image * map.image + first * map.channel)
+    cdef real *plane = (<real*>job.map.data + task.image * map.image + first * map.channel)
     cdef real *target = plane + task.y0 * map.y
     cdef real *tile = <real*>memory
     cdef int bad = 0
@@ -245,18 +246,18 @@ cdef inline void pool_grad_task(
         plane = tile - task.y0 * map.y
     rows.first = <uint32_t>(task.y0 * columns)
     rows.count = <uint32_t>(rows_count * columns)
-    rows.all = <uint32_t>(call.map.rows * columns)
-    call.simd.clear(plane + task.y0 * map.y, &map, channels, rows_count, columns)
+    rows.all = <uint32_t>(job.map.rows * columns)
+    job.simd.clear(plane + task.y0 * map.y, &map, channels, rows_count, columns)
     for i in range(task.first_box, task.stop_box):
-        box = winners_of(call, first, channels, i, min(i + 1, task.stop_box - 1), tile[0])
-        if call.bins.x == 1:
-            bad |= call.simd.add_winners(plane, map.channel, 0, 1, &box, &rows)
+        box = winners_of(job, first, channels, i, min(i + 1, task.stop_box - 1), tile[0])
+        if job.out_strides.x == 1:
+            bad |= job.simd.add_winners(plane, map.channel, 0, 1, &box, &rows)
         else:
-            bad |= call.simd.add_winners(plane, 0, 1, map.x, &box, &rows)
+            bad |= job.simd.add_winners(plane, 0, 1, map.x, &box, &rows)
     if task.load == COPY_ONCE:
         for y in range(rows_count):
-            call.simd.put_pixels(tile + y * map.y, columns, channels,
-                                 target + y * call.map.strides.y, call.map.strides.x, call.store)
+            job.simd.put_pixels(tile + y * map.y, columns, channels,
+                                target + y * job.map.strides.y, job.map.strides.x, job.store)
         stream_fence()
     if bad:
-        __atomic_store_n(call.bad, 1, __ATOMIC_RELAXED)
+        __atomic_store_n(job.bad, 1, __ATOMIC_RELAXED)

@@ -15,30 +15,30 @@ from libc.stdint cimport int32_t, uint8_t, uint32_t
 from libc.string cimport memset
 
 from passes.lowest cimport begin_maxima, lowest
-from passes.steps cimport Part, Step, begin_steps, load_taps, next_step, thinned
+from passes.steps cimport Part, Step, begin_steps, in_slots, load_taps, next_step
 from passes.tile cimport before_cells, cell_columns, cell_rows, load, next_cell
 from plan.spans cimport clip
-from plan.structs cimport TAPS, Call, Task
+from plan.structs cimport TAPS, LevelJob, Task
 from simd.structs cimport LANE_BYTES, Samples, Strides, Tile, View, Window, real
 
 
 cdef inline void sample_cell(
-        const Call *call, const Part *part, const Window *cell, const Window *all,
+        const LevelJob *job, const Part *part, const Window *cell, const Window *all,
         const real *pixels, const View *steps, real *bins) noexcept nogil:
     """bins = the larger of them and of the samples whose lower pixels are in a cell.
 
     all: the pixels that there are, or the slots.
     """
     cdef Py_ssize_t lanes = LANE_BYTES // sizeof(real), s
-    cdef const real *fraction = <const real*>call.tables.tap_weight
+    cdef const real *fraction = <const real*>job.tables.tap_weight
     cdef const int32_t *pixel = part.pixel
     cdef const real *row
     cdef const real *next_row
     cdef int32_t[2] rows, columns
     cdef Samples samples
     cdef int p, q
-    samples.pixel, samples.fraction = pixel, call.tables.tap_weight
-    samples.x0, samples.last, samples.products = cell.x0, all.x1 - 1, call.products
+    samples.pixel, samples.fraction = pixel, job.tables.tap_weight
+    samples.x0, samples.last, samples.products = cell.x0, all.x1 - 1, job.products
     for p in range(part.p0, part.p1):
         clip(part.spans_y + 2 * p, pixel, cell.y0, cell.y1, rows)
         for q in range(part.q0, part.q1):
@@ -47,12 +47,12 @@ cdef inline void sample_cell(
             for s in range(rows[0], rows[1]):
                 row = pixels + (pixel[s] - cell.y0) * steps.y
                 next_row = row + (steps.y if pixel[s] + 1 < all.y1 else 0)
-                call.simd.keep_samples(bins, row, next_row, steps.x, &samples, fraction + s)
+                job.simd.keep_samples(bins, row, next_row, steps.x, &samples, fraction + s)
             bins += lanes
 
 
 cdef inline void sample_part(
-        const Call *call, const Part *part, Tile *tile, real *memory,
+        const LevelJob *job, const Part *part, Tile *tile, real *memory,
         real *bins) noexcept nogil:
     """Some bins of a box, of one channel block, cell by cell; memory: of the tile."""
     cdef const Window *window = &part.window
@@ -60,37 +60,38 @@ cdef inline void sample_part(
     # A cell reads one more row and column, where the map has them.
     cdef Py_ssize_t rows = max(cell_rows(tile, window.y1 - window.y0 + 1, columns + 1) - 1, 1)
     # The window of a box holds the pixels after its last samples, where the map has them.
-    cdef const int32_t *box = call.tables.windows + 4 * part.place
+    cdef const int32_t *box = job.tables.windows + 4 * part.box
     cdef const real *pixels
     cdef Window cell, read, all
     cdef View steps
     cdef Part slots
-    begin_maxima(call, part, bins, NULL)
+    begin_maxima(job, part, bins, NULL)
     if part.way == TAPS:
-        slots = thinned(call, part)
-        load_taps(call, &slots, tile, memory, &steps)
-        sample_cell(call, &slots, &slots.window, &slots.window, memory, &steps, bins)
+        slots = in_slots(job, part)
+        load_taps(job, &slots, tile, memory, &steps)
+        sample_cell(job, &slots, &slots.window, &slots.window, memory, &steps, bins)
         return
-    all.y0, all.y1, all.x0, all.x1 = 0, call.map.rows, 0, call.map.columns
+    all.y0, all.y1, all.x0, all.x1 = 0, job.map.rows, 0, job.map.columns
     cell = before_cells(window)
     while next_cell(window, rows, columns, &cell):
         read = cell
         read.y1 = min(cell.y1 + 1, <Py_ssize_t>box[1])
         read.x1 = min(cell.x1 + 1, <Py_ssize_t>box[3])
-        pixels = load(call, tile, memory, &read, &steps)
-        sample_cell(call, part, &cell, &all, pixels, &steps, bins)
+        pixels = load(job, tile, memory, &read, &steps)
+        sample_cell(job, part, &cell, &all, pixels, &steps, bins)
 
 
 cdef inline void sample_task(
-        const Call *call, const Task *task, char *memory, real _) noexcept nogil:
+        const LevelJob *job, const Task *task, char *memory, real _) noexcept nogil:
     cdef Step step
     cdef Part *part = &step.part
-    begin_steps(call, task, memory, False, &step)
-    while next_step(call, task, &step):
-        sample_part(call, part, &step.tile, <real*>step.scratch.tile, <real*>step.scratch.bins)
-        call.simd.unpack(<real*>step.scratch.bins, part.p1 - part.p0, part.q1 - part.q0,
-                         <real*>step.bins + part.p0 * call.bins.y + part.q0 * call.bins.x,
-                         &step.target)
+    cdef real *to
+    begin_steps(job, task, memory, False, &step)
+    while next_step(job, task, &step):
+        sample_part(job, part, &step.tile, <real*>step.scratch.tile, <real*>step.scratch.bins)
+        to = <real*>step.bins + part.p0 * job.out_strides.y + part.q0 * job.out_strides.x
+        job.simd.unpack(<real*>step.scratch.bins, part.p1 - part.p0, part.q1 - part.q0, to,
+                        &step.target)
 
 
 # The gradient of the input.
@@ -108,34 +109,34 @@ cdef struct WinnersOfBin:          # of the lanes of a bin
     int32_t[16] x                  # places in the row: 4 times the sample's, and the pixel's
 
 
-cdef inline Bin bin_of(const Call *call, const Part *part, int p, int q) noexcept nogil:
-    cdef const uint8_t *outside = call.tables.outside + part.place * (call.ph + call.pw)
+cdef inline Bin bin_of(const LevelJob *job, const Part *part, int p, int q) noexcept nogil:
+    cdef const uint8_t *outside = job.tables.outside + part.box * (job.ph + job.pw)
     cdef Bin bin
     bin.y0, bin.y1 = part.spans_y[2 * p], part.spans_y[2 * p + 1]
     bin.x0, bin.x1 = part.spans_x[2 * q], part.spans_x[2 * q + 1]
-    bin.zero = outside[p] or outside[call.ph + q]
+    bin.zero = outside[p] or outside[job.ph + q]
     return bin
 
 
 cdef inline Window pixels_of(
-        const Call *call, int32_t y0, int32_t y1, int32_t x0, int32_t x1) noexcept nogil:
+        const LevelJob *job, int32_t y0, int32_t y1, int32_t x0, int32_t x1) noexcept nogil:
     """The pixels around samples [y0, y1) x [x0, x1); there is at least one."""
-    cdef const int32_t *pixel = call.tables.tap_pixel
+    cdef const int32_t *pixel = job.tables.tap_pixel
     cdef Window window
     window.y0, window.x0 = pixel[y0], pixel[x0]
-    window.y1 = min(<Py_ssize_t>pixel[y1 - 1] + 2, call.map.rows)
-    window.x1 = min(<Py_ssize_t>pixel[x1 - 1] + 2, call.map.columns)
+    window.y1 = min(<Py_ssize_t>pixel[y1 - 1] + 2, job.map.rows)
+    window.x1 = min(<Py_ssize_t>pixel[x1 - 1] + 2, job.map.columns)
     return window
 
 
 cdef inline void find_winners(
-        const Call *call, const Bin *bin, Tile *tile, real *memory,
+        const LevelJob *job, const Bin *bin, Tile *tile, real *memory,
         WinnersOfBin *winners) noexcept nogil:
     """The first of the largest samples of a bin, of each lane; memory: of the tile."""
     cdef int lanes = LANE_BYTES // sizeof(real), lane
-    cdef const int32_t *pixel = call.tables.tap_pixel
-    cdef const real *fraction = <const real*>call.tables.tap_weight
-    cdef Window window = pixels_of(call, bin.y0, bin.y1, bin.x0, bin.x1)
+    cdef const int32_t *pixel = job.tables.tap_pixel
+    cdef const real *fraction = <const real*>job.tables.tap_weight
+    cdef Window window = pixels_of(job, bin.y0, bin.y1, bin.x0, bin.x1)
     cdef Py_ssize_t samples = <Py_ssize_t>(bin.y1 - bin.y0) * (bin.x1 - bin.x0), right, below
     # All pixels of a bin are packed at once if that is less than those around each sample.
     cdef bint together = (tile.in_place or (window.y1 - window.y0) * (window.x1 - window.x0)
@@ -152,35 +153,35 @@ cdef inline void find_winners(
         winners.y[lane] = winners.x[lane] = at[lane] = -1
     memset(&steps, 0, sizeof(steps))      # which compilers cannot see to be set below
     if together:
-        pixels = load(call, tile, memory, &window, &steps)
+        pixels = load(job, tile, memory, &window, &steps)
     for y in range(bin.y0, bin.y1):
         for x in range(bin.x0, bin.x1):
             if not together:
-                window = pixels_of(call, y, y + 1, x, x + 1)
-                pixels = load(call, tile, memory, &window, &steps)
-            below = steps.y if pixel[y] + 1 < call.map.rows else 0
-            right = steps.x if pixel[x] + 1 < call.map.columns else 0
+                window = pixels_of(job, y, y + 1, x, x + 1)
+                pixels = load(job, tile, memory, &window, &steps)
+            below = steps.y if pixel[y] + 1 < job.map.rows else 0
+            right = steps.x if pixel[x] + 1 < job.map.columns else 0
             corners[0] = (pixels + (pixel[y] - window.y0) * steps.y
                           + (pixel[x] - window.x0) * steps.x)
             corners[1], corners[2] = corners[0] + right, corners[0] + below
             corners[3] = corners[2] + right
-            call.simd.weigh(weights, fraction + y, fraction + x)
+            job.simd.weigh(weights, fraction + y, fraction + x)
             # Unsigned, so that a row may be of as many samples as a map can have columns.
-            call.simd.keep_winners(best, at, <const void**>corners, weights,
-                                   <int32_t>(4 * <uint32_t>(x - bin.x0)), call.products)
-        call.simd.end_row(at, winners.y, winners.x, y)
+            job.simd.keep_winners(best, at, <const void**>corners, weights,
+                                  <int32_t>(4 * <uint32_t>(x - bin.x0)), job.products)
+        job.simd.end_row(at, winners.y, winners.x, y)
 
 
 cdef inline void add_gradients(
-        const Call *call, const Task *task, const Bin *bin, const WinnersOfBin *winners, int lanes,
-        const real *grad, real *plane) noexcept nogil:
+        const LevelJob *job, const Task *task, const Bin *bin, const WinnersOfBin *winners,
+        int lanes, const real *grad, real *plane) noexcept nogil:
     """Add the gradients of a bin to the pixels of its winners that the task owns.
 
     plane: pixel (0, 0) of the first lane.
     """
-    cdef const real *fraction = <const real*>call.tables.tap_weight
-    cdef const Strides *to = &call.grad_strides
-    cdef const int32_t *pixel = call.tables.tap_pixel
+    cdef const real *fraction = <const real*>job.tables.tap_weight
+    cdef const Strides *to = &job.grad_strides
+    cdef const int32_t *pixel = job.tables.tap_pixel
     cdef real[4] weights
     cdef real *corner
     cdef Py_ssize_t y
@@ -190,47 +191,47 @@ cdef inline void add_gradients(
         if winners.y[lane] < 0:
             continue
         sample = bin.x0 + <int32_t>(<uint32_t>winners.x[lane] >> 2)
-        call.simd.weigh(weights, fraction + winners.y[lane], fraction + sample)
+        job.simd.weigh(weights, fraction + winners.y[lane], fraction + sample)
         y = pixel[winners.y[lane]]
         corner = plane + lane * to.channel + y * to.y + pixel[sample] * to.x
         for i in range(4):
-            if call.products and i != <int>(<uint32_t>winners.x[lane] & 3):
+            if job.products and i != <int>(<uint32_t>winners.x[lane] & 3):
                 continue
             # The pixels past the last row and column have weight 0.
             if task.y0 <= y + (i >> 1) < task.y1 and weights[i] != 0:
                 corner[(i >> 1) * to.y + (i & 1) * to.x] += \
-                    weights[i] * grad[lane * call.bins.channel]
+                    weights[i] * grad[lane * job.out_strides.channel]
 
 
 cdef inline void sample_grad_task(
-        const Call *call, const Task *task, char *memory, real _) noexcept nogil:
+        const LevelJob *job, const Task *task, char *memory, real _) noexcept nogil:
     """The rows of a task, from border to border.
 
     Each task finds all winners of its boxes that may be in its rows.
     """
-    cdef Py_ssize_t first = task.first_block * call.lanes, channel
-    cdef const Strides *to = &call.grad_strides
-    cdef const int32_t *pixel = call.tables.tap_pixel
-    cdef real *plane = <real*>call.grad_input + task.image * to.image
+    cdef Py_ssize_t first = task.first_block * job.lanes, channel
+    cdef const Strides *to = &job.grad_strides
+    cdef const int32_t *pixel = job.tables.tap_pixel
+    cdef real *plane = <real*>job.grad_input + task.image * to.image
     cdef const real *grad
     cdef WinnersOfBin winners
     cdef Step step
     cdef Bin bin
     cdef int p, q
-    begin_steps(call, task, memory, False, &step)
-    if not call.add:
-        call.simd.clear(plane + first * to.channel + task.y0 * to.y, to,
-                        min(task.stop_block * call.lanes, call.channels) - first, task.y1 - task.y0,
-                        call.map.columns)
-    while next_step(call, task, &step):
-        channel = step.part.block * call.lanes
+    begin_steps(job, task, memory, False, &step)
+    if not job.add:
+        job.simd.clear(plane + first * to.channel + task.y0 * to.y, to,
+                       min(task.stop_block * job.lanes, job.channels) - first, task.y1 - task.y0,
+                       job.map.columns)
+    while next_step(job, task, &step):
+        channel = step.part.block * job.lanes
         for p in range(step.part.p0, step.part.p1):
             for q in range(step.part.q0, step.part.q1):
-                bin = bin_of(call, &step.part, p, q)
+                bin = bin_of(job, &step.part, p, q)
                 if (bin.y0 == bin.y1 or bin.x0 == bin.x1 or pixel[bin.y0] >= task.y1
                         or pixel[bin.y1 - 1] + 1 < task.y0):
                     continue
-                find_winners(call, &bin, &step.tile, <real*>memory, &winners)
-                grad = <const real*>step.bins + p * call.bins.y + q * call.bins.x
-                add_gradients(call, task, &bin, &winners, step.tile.lanes, grad,
+                find_winners(job, &bin, &step.tile, <real*>memory, &winners)
+                grad = <const real*>step.bins + p * job.out_strides.y + q * job.out_strides.x
+                add_gradients(job, task, &bin, &winners, step.tile.lanes, grad,
                               plane + channel * to.channel)

@@ -3,7 +3,8 @@ from passes.max_pool cimport pool_grad_task, pool_task
 from passes.max_sample cimport sample_grad_task, sample_task
 from plan.facts cimport TILE_PIXELS
 from plan.method cimport Method, Shares, Work, set_pass
-from plan.structs cimport (COPY_ONCE, MAX_PIXEL, MAX_PIXEL_GRAD, MAX_SAMPLE, MAX_SAMPLE_GRAD, Call)
+from plan.structs cimport (COPY_ONCE, MAX_PIXEL, MAX_PIXEL_GRAD, MAX_SAMPLE, MAX_SAMPLE_GRAD,
+                           LevelJob)
 from plan.tasks cimport ceiling
 from simd.structs cimport LANE_BYTES
 
@@ -12,19 +13,19 @@ cdef enum:
 
 
 cdef inline void shares_of_maxima(
-        const Call *call, const Work *work, bint together, Shares *shares) noexcept nogil:
+        const LevelJob *job, const Work *work, bint together, Shares *shares) noexcept nogil:
     """How channels of gradients are divided, whose boxes write anywhere; together: those of a pixel
     lie together and are written together, whatever their number.
 
     Other tasks have no more planes than stay in cache.
     """
-    cdef Py_ssize_t pixels = call.map.rows * call.map.columns, for_cache = 1
+    cdef Py_ssize_t pixels = job.map.rows * job.map.columns, for_cache = 1
     if not together:
         for_cache = ceiling(work.blocks * pixels * LANE_BYTES, PLANES_BYTES)
     shares.blocks = min(work.blocks, max(<Py_ssize_t>work.threads, for_cache))
     # Neighbouring channels of a pixel share cache lines, and hardware fetches the next one too.  A
     # tile for each thread keeps threads from taking them from each other.
-    if (call.purpose == MAX_PIXEL_GRAD and together and shares.blocks > 1
+    if (job.purpose == MAX_PIXEL_GRAD and together and shares.blocks > 1
             and pixels * ceiling(work.blocks, shares.blocks) <= TILE_PIXELS):
         shares.load = COPY_ONCE
 

@@ -9,7 +9,7 @@ from libc.string cimport memset
 from passes.prefetch cimport prefetch_ends
 from passes.tile cimport is_shared, load_once, open_tile
 from plan.spans cimport hull, hull_of_taps
-from plan.structs cimport CELLS, NOTHING, SPARSE_TAPS, TAPS, WHOLE, Call, Map, Task, writes_maps
+from plan.structs cimport CELLS, NOTHING, SPARSE_TAPS, TAPS, WHOLE, LevelJob, Map, Task, writes_maps
 from plan.ways cimport Side, has_few_taps, way_of_window, x_first
 from simd.structs cimport (LANE_BYTES, STREAMING, Stream, Strides, Target, Tile, View, Window, real,
                            stream_fence)
@@ -28,28 +28,28 @@ cdef struct Scratch:               # of one thread
     Stream queue                   # bytes of `staging` that are still to be streamed
 
 
-cdef inline Scratch scratch_of(const Call *call, char *memory) noexcept nogil:
+cdef inline Scratch scratch_of(const LevelJob *job, char *memory) noexcept nogil:
     cdef Scratch scratch
     memset(&scratch.queue, 0, sizeof(scratch.queue))
     scratch.tile = memory
-    scratch.strip = memory + call.layout.strip
-    scratch.bins = memory + call.layout.bins
-    scratch.staging = memory + call.layout.staging
+    scratch.strip = memory + job.layout.strip
+    scratch.bins = memory + job.layout.bins
+    scratch.staging = memory + job.layout.staging
     return scratch
 
 
 cdef inline Target target_of(
-        const Call *call, const Tile *tile, Scratch *scratch) noexcept nogil:
+        const LevelJob *job, const Tile *tile, Scratch *scratch) noexcept nogil:
     """Where the bins of a block are written, and where they are gathered before that.
 
     The strip serves as staging: it is in cache, and is not needed any more.  Streaming stores go on
     while the next box is computed, which needs the strip, so they have a staging of their own.
     """
     cdef Target target
-    target.strides = call.bins
+    target.strides = job.out_strides
     target.lanes = tile.lanes
-    target.store = call.store
-    target.staging = scratch.staging if call.store == STREAMING else scratch.strip
+    target.store = job.store
+    target.staging = scratch.staging if job.store == STREAMING else scratch.strip
     target.queue = &scratch.queue
     return target
 
@@ -57,7 +57,7 @@ cdef inline Target target_of(
 # Boxes, blocks and parts
 
 cdef struct Part:                  # some bins of one box, for a channel block or several
-    Py_ssize_t place               # of the box in the tables
+    Py_ssize_t box                 # its index in the tables
     Py_ssize_t row                 # of the box in the output
     Py_ssize_t block
     Py_ssize_t blocks              # looked at together: set by passes that can, else 1
@@ -71,7 +71,7 @@ cdef struct Part:                  # some bins of one box, for a channel block o
     int q0
     int q1
     Window window                  # the pixels that they read
-    const int32_t *pixel           # of each tap; its slot, if the part is thinned
+    const int32_t *pixel           # of each tap; its slot, if the part is in slots
     int p_first                    # bins of the task
     int p_stop
     int q_first
@@ -82,36 +82,36 @@ cdef struct Part:                  # some bins of one box, for a channel block o
     bint single                    # a part is one bin, which is computed as its box is
 
 
-cdef inline Part parts_of(const Call *call, const Task *task, int max_columns) noexcept nogil:
+cdef inline Part parts_of(const LevelJob *job, const Task *task, int max_columns) noexcept nogil:
     """Return the state from which next_part goes on to the first part.
 
     Bins that do not fit scratch together are divided into parts of at most max_columns columns.
     """
     cdef Part part
     memset(&part, 0, sizeof(part))
-    part.place, part.shared = task.first_box - 1, is_shared(task.load)
+    part.box, part.shared = task.first_box - 1, is_shared(task.load)
     part.block, part.blocks = task.stop_block, 1
-    part.p_first, part.p_stop, part.q_first, part.q_stop = 0, call.ph, 0, call.pw
-    part.p_step, part.q_step = call.ph, call.pw
-    if call.ph > min(<int>MAX_BIN_ROWS, <int>MAX_BINS // call.pw):
-        part.q_step = min(call.pw, max_columns)
-        part.p_step = min(min(call.ph, <int>MAX_BIN_ROWS), <int>MAX_BINS // part.q_step)
-    part.whole = part.p_step == call.ph and part.q_step == call.pw
+    part.p_first, part.p_stop, part.q_first, part.q_stop = 0, job.ph, 0, job.pw
+    part.p_step, part.q_step = job.ph, job.pw
+    if job.ph > min(<int>MAX_BIN_ROWS, <int>MAX_BINS // job.pw):
+        part.q_step = min(job.pw, max_columns)
+        part.p_step = min(min(job.ph, <int>MAX_BIN_ROWS), <int>MAX_BINS // part.q_step)
+    part.whole = part.p_step == job.ph and part.q_step == job.pw
     part.p1, part.q1 = part.p_stop, part.q_stop
     return part
 
 
-cdef inline void set_first_bin(const Call *call, const Task *task, Part *part) noexcept nogil:
+cdef inline void set_first_bin(const LevelJob *job, const Task *task, Part *part) noexcept nogil:
     """Have parts be the first bin of a task."""
-    part.p_first = <int>(task.first_bin // call.pw)
-    part.q_first = <int>(task.first_bin % call.pw)
+    part.p_first = <int>(task.first_bin // job.pw)
+    part.q_first = <int>(task.first_bin % job.pw)
     part.p1, part.q1 = part.p_first + 1, part.q_first + 1
     part.p_stop, part.q_stop = part.p1, part.q1
     part.p_step = part.q_step = 1
-    part.whole, part.single = call.ph * call.pw == 1, True
+    part.whole, part.single = job.ph * job.pw == 1, True
 
 
-cdef inline Window window_of_bins(const Call *call, const Part *part) noexcept nogil:
+cdef inline Window window_of_bins(const LevelJob *job, const Part *part) noexcept nogil:
     """The window of some bins of a turned box."""
     cdef Py_ssize_t[4] edges
     cdef Window window
@@ -119,8 +119,8 @@ cdef inline Window window_of_bins(const Call *call, const Part *part) noexcept n
     cdef int p
     memset(edges, 0, sizeof(edges))
     for p in range(part.p0, part.p1):      # the taps of the bins of a row follow each other
-        span = part.spans_y + 2 * (<Py_ssize_t>p * call.pw)
-        hull_of_taps(call.tables.tap_pixel, span[2 * part.q0], span[2 * part.q1 - 1], edges)
+        span = part.spans_y + 2 * (<Py_ssize_t>p * job.pw)
+        hull_of_taps(job.tables.tap_pixel, span[2 * part.q0], span[2 * part.q1 - 1], edges)
     window.y0, window.y1, window.x0, window.x1 = edges[0], edges[1], edges[2], edges[3]
     return window
 
@@ -135,24 +135,24 @@ cdef inline void set_window(
         window.y0 = window.y1 = window.x0 = window.x1 = 0
 
 
-cdef inline int way_of_box(const Call *call, const Part *part) noexcept nogil:
+cdef inline int way_of_box(const LevelJob *job, const Part *part) noexcept nogil:
     """How all bins of a part's box are computed together.
 
     Taps alone are not packed where the tile holds pixels, which they would replace.
     """
-    cdef const int32_t *window = call.tables.windows + 4 * part.place
-    cdef int way = call.tables.ways[part.place]
+    cdef const int32_t *window = job.tables.windows + 4 * part.box
+    cdef int way = job.tables.ways[part.box]
     if part.shared and way == TAPS:
         return way_of_window(window[1] - window[0], window[3] - window[2])
     return way
 
 
-cdef inline void set_way_of_box(const Call *call, Part *part) noexcept nogil:
+cdef inline void set_way_of_box(const LevelJob *job, Part *part) noexcept nogil:
     """Have a part be computed as all bins of its box are."""
-    part.way, part.x_first = way_of_box(call, part), call.tables.x_first[part.place]
+    part.way, part.x_first = way_of_box(job, part), job.tables.x_first[part.box]
 
 
-cdef inline void set_bins(const Call *call, Part *part, int p, int q) noexcept nogil:
+cdef inline void set_bins(const LevelJob *job, Part *part, int p, int q) noexcept nogil:
     """The part that begins with bin (p, q)."""
     cdef const int32_t *window
     cdef Window *pixels = &part.window
@@ -160,57 +160,57 @@ cdef inline void set_bins(const Call *call, Part *part, int p, int q) noexcept n
     part.p0, part.q0 = p, q
     part.p1, part.q1 = min(p + part.p_step, part.p_stop), min(q + part.q_step, part.q_stop)
     if part.whole:
-        window = call.tables.windows + 4 * part.place
+        window = job.tables.windows + 4 * part.box
         pixels.y0, pixels.y1, pixels.x0, pixels.x1 = window[0], window[1], window[2], window[3]
-        set_way_of_box(call, part)
+        set_way_of_box(job, part)
         return
-    if call.tables.kind == SPARSE_TAPS:
-        pixels[0] = window_of_bins(call, part)
+    if job.tables.tap_kind == SPARSE_TAPS:
+        pixels[0] = window_of_bins(job, part)
         part.way = WHOLE
         return
     if part.single:
-        set_window(call.tables.tap_pixel, part.spans_y + 2 * p, part.spans_x + 2 * q, pixels)
-        set_way_of_box(call, part)
+        set_window(job.tables.tap_pixel, part.spans_y + 2 * p, part.spans_x + 2 * q, pixels)
+        set_way_of_box(job, part)
         return
-    hull(part.spans_y, part.p0, part.p1, call.tables.tap_pixel, &pixels.y0, &pixels.y1)
-    hull(part.spans_x, part.q0, part.q1, call.tables.tap_pixel, &pixels.x0, &pixels.x1)
+    hull(part.spans_y, part.p0, part.p1, job.tables.tap_pixel, &pixels.y0, &pixels.y1)
+    hull(part.spans_x, part.q0, part.q1, job.tables.tap_pixel, &pixels.x0, &pixels.x1)
     y.spans, y.bins, y.pixels = part.spans_y + 2 * p, part.p1 - p, pixels.y1 - pixels.y0
     x.spans, x.bins, x.pixels = part.spans_x + 2 * q, part.q1 - q, pixels.x1 - pixels.x0
-    part.way, part.x_first = way_of_window(y.pixels, x.pixels), x_first(call, &y, &x)
-    if part.way != NOTHING and has_few_taps(call, part.place) and not part.shared:
+    part.way, part.x_first = way_of_window(y.pixels, x.pixels), x_first(job, &y, &x)
+    if part.way != NOTHING and has_few_taps(job, part.box) and not part.shared:
         part.way = TAPS
 
 
-cdef inline void set_box(const Call *call, Part *part, Py_ssize_t place) noexcept nogil:
-    part.place = place
-    part.row = call.tables.rows[place]
-    part.pixel = call.tables.tap_pixel
-    if call.tables.kind == SPARSE_TAPS:
-        part.spans_y = call.tables.spans + 2 * place * (<Py_ssize_t>call.ph * call.pw)
+cdef inline void set_box(const LevelJob *job, Part *part, Py_ssize_t box) noexcept nogil:
+    part.box = box
+    part.row = job.tables.rows[box]
+    part.pixel = job.tables.tap_pixel
+    if job.tables.tap_kind == SPARSE_TAPS:
+        part.spans_y = job.tables.spans + 2 * box * (<Py_ssize_t>job.ph * job.pw)
         return
-    part.spans_y = call.tables.spans + 2 * place * (call.ph + call.pw)
-    part.spans_x = part.spans_y + 2 * call.ph
+    part.spans_y = job.tables.spans + 2 * box * (job.ph + job.pw)
+    part.spans_x = part.spans_y + 2 * job.ph
 
 
-cdef inline bint next_part(const Call *call, const Task *task, Part *part) noexcept nogil:
+cdef inline bint next_part(const LevelJob *job, const Task *task, Part *part) noexcept nogil:
     """Go on to the next part, block or box of a task; False after the last."""
     if part.q1 < part.q_stop:
-        set_bins(call, part, part.p0, part.q1)
+        set_bins(job, part, part.p0, part.q1)
         return True
     if part.p1 < part.p_stop:
-        set_bins(call, part, part.p1, part.q_first)
+        set_bins(job, part, part.p1, part.q_first)
         return True
     part.block += part.blocks
     part.blocks = 1
     if part.block < task.stop_block:
         if not part.whole:
-            set_bins(call, part, part.p_first, part.q_first)
+            set_bins(job, part, part.p_first, part.q_first)
         return True
-    if part.place + 1 >= task.stop_box:
+    if part.box + 1 >= task.stop_box:
         return False
     part.block = task.first_block
-    set_box(call, part, part.place + 1)
-    set_bins(call, part, part.p_first, part.q_first)
+    set_box(job, part, part.box + 1)
+    set_bins(job, part, part.p_first, part.q_first)
     return True
 
 
@@ -238,31 +238,31 @@ cdef inline bint ends_box(const Part *part, const Task *task) noexcept nogil:
     return part.block + part.blocks >= task.stop_block and ends_block(part)
 
 
-cdef inline void skip_to(Part *part, const Task *task, Py_ssize_t place) noexcept nogil:
-    """Have the next part be the first of the box at that place."""
-    part.place = place - 1
+cdef inline void skip_to(Part *part, const Task *task, Py_ssize_t box) noexcept nogil:
+    """Have the next part be the first of the box with that index."""
+    part.box = box - 1
     part.block, part.p1, part.q1 = task.stop_block, part.p_stop, part.q_stop
 
 
-cdef inline Part thinned(const Call *call, const Part *part) noexcept nogil:
+cdef inline Part in_slots(const LevelJob *job, const Part *part) noexcept nogil:
     """The part with slots in place of pixels; its window is the slots of its taps."""
     cdef Part slots = part[0]
     cdef const int32_t *y = part.spans_y
     cdef const int32_t *x = part.spans_x
-    cdef int each = call.tables.slots_of_tap
-    slots.pixel = call.tables.tap_slot
+    cdef int each = job.tables.slots_of_tap
+    slots.pixel = job.tables.tap_slot
     slots.window.y0, slots.window.y1 = each * y[2 * part.p0], each * y[2 * part.p1 - 1]
     slots.window.x0, slots.window.x1 = each * x[2 * part.q0], each * x[2 * part.q1 - 1]
     return slots
 
 
 cdef inline void load_taps(
-        const Call *call, const Part *slots, const Tile *tile, real *memory,
+        const LevelJob *job, const Part *slots, const Tile *tile, real *memory,
         View *steps) noexcept nogil:
-    """Pack the pixels of a thinned part, from slot (y0, x0) of its window on."""
-    call.simd.load_slots(tile, call.tables.slot_pixel, &slots.window, memory)
-    steps.x = call.lanes
-    steps.y = (slots.window.x1 - slots.window.x0) * call.lanes
+    """Pack the pixels of a part in slots, from slot (y0, x0) of its window on."""
+    job.simd.load_slots(tile, job.tables.slot_pixel, &slots.window, memory)
+    steps.x = job.lanes
+    steps.y = (slots.window.x1 - slots.window.x0) * job.lanes
 
 
 # Steps
@@ -280,92 +280,92 @@ cdef struct Step:                  # a part, where its pixels come from, and whe
 
 
 cdef inline void prefetch_next_box(
-        const Call *call, const Task *task, const Part *part, int lanes) noexcept nogil:
+        const LevelJob *job, const Task *task, const Part *part, int lanes) noexcept nogil:
     """The ends of the next box's runs in the results, which are read before they are written."""
-    cdef const Strides *to = &call.bins
-    cdef const Strides *at = &call.argmax_strides
-    cdef Py_ssize_t row, channel = part.block * call.lanes
-    if part.place + 1 >= task.stop_box:
+    cdef const Strides *to = &job.out_strides
+    cdef const Strides *at = &job.argmax_strides
+    cdef Py_ssize_t row, channel = part.block * job.lanes
+    if part.box + 1 >= task.stop_box:
         return
-    row = call.tables.rows[part.place + 1]
-    prefetch_ends(<char*>call.result + call.itemsize * (row * to.image + channel * to.channel),
-                  lanes * to.channel * call.itemsize)
-    if call.argmax != NULL:
-        prefetch_ends(call.argmax + row * at.image + channel * at.channel,
+    row = job.tables.rows[part.box + 1]
+    prefetch_ends(<char*>job.result + job.itemsize * (row * to.image + channel * to.channel),
+                  lanes * to.channel * job.itemsize)
+    if job.argmax != NULL:
+        prefetch_ends(job.argmax + row * at.image + channel * at.channel,
                       lanes * at.channel * sizeof(int32_t))
 
 
-cdef inline Py_ssize_t most_blocks(const Call *call, const Part *part) noexcept nogil:
+cdef inline Py_ssize_t most_blocks(const LevelJob *job, const Part *part) noexcept nogil:
     """The most blocks of a box that scratch has room for, if nothing is packed; 0 if they may not
     be computed together."""
-    cdef const int32_t *window = call.tables.windows + 4 * part.place
+    cdef const int32_t *window = job.tables.windows + 4 * part.box
     cdef Py_ssize_t rows = window[1] - window[0], columns = window[3] - window[2]
     cdef Py_ssize_t most = BINS_BYTES // (part.q_step * LANE_BYTES), strip
-    cdef int way = way_of_box(call, part)
-    if call.tables.kind == SPARSE_TAPS:      # which need no strip
+    cdef int way = way_of_box(job, part)
+    if job.tables.tap_kind == SPARSE_TAPS:      # which need no strip
         return max(most, <Py_ssize_t>1)
     if way != WHOLE and way != CELLS:
         return 0
-    strip = rows if call.tables.x_first[part.place] else columns
+    strip = rows if job.tables.x_first[part.box] else columns
     if not part.whole:      # parts may differ in which axis comes first
         strip = max(rows, columns)
     return min(most, WIDE_STRIP_BYTES // (strip * LANE_BYTES))
 
 
 cdef inline Py_ssize_t blocks_together(
-        const Call *call, const Task *task, Py_ssize_t block, Py_ssize_t most) noexcept nogil:
+        const LevelJob *job, const Task *task, Py_ssize_t block, Py_ssize_t most) noexcept nogil:
     """How many blocks from `block` on are computed at once, in as few and as even turns as there
     can be; 0 where lanes do not lie together in the bins."""
-    cdef Py_ssize_t left = min(task.stop_block, call.channels // call.lanes) - block, turns
-    if left < 1 or most < 1 or call.bins.channel != 1:
+    cdef Py_ssize_t left = min(task.stop_block, job.channels // job.lanes) - block, turns
+    if left < 1 or most < 1 or job.out_strides.channel != 1:
         return 0
     turns = (left + most - 1) // most
     return (left + turns - 1) // turns
 
 
-cdef inline void join_blocks(const Call *call, const Task *task, Step *step) noexcept nogil:
+cdef inline void join_blocks(const LevelJob *job, const Task *task, Step *step) noexcept nogil:
     """Have a part be of as many blocks as are computed at once, where pixels stay in place.
 
     The number of blocks is that of all parts of a box, though these may differ in their ways.
     """
     cdef Part *part = &step.part
-    cdef Py_ssize_t blocks = blocks_together(call, task, part.block, most_blocks(call, part))
+    cdef Py_ssize_t blocks = blocks_together(job, task, part.block, most_blocks(job, part))
     step.joined = blocks > 0
     if step.joined:
         part.blocks = blocks
 
 
 cdef inline void begin_steps(
-        const Call *call, const Task *task, char *memory, bint may_join,
+        const LevelJob *job, const Task *task, char *memory, bint may_join,
         Step *step) noexcept nogil:
     """The state from which next_step goes on to the first part of a task."""
-    step.scratch = scratch_of(call, memory)
-    step.map = load_once(call, task, <char*>step.scratch.tile)
-    step.tile, step.opened = open_tile(call, &step.map, task, task.first_block), task.first_block
-    step.target = target_of(call, &step.tile, &step.scratch)
-    step.part = parts_of(call, task, MAX_BINS)
+    step.scratch = scratch_of(job, memory)
+    step.map = load_once(job, task, <char*>step.scratch.tile)
+    step.tile, step.opened = open_tile(job, &step.map, task, task.first_block), task.first_block
+    step.target = target_of(job, &step.tile, &step.scratch)
+    step.part = parts_of(job, task, MAX_BINS)
     step.may_join = may_join
 
 
-cdef inline bint next_step(const Call *call, const Task *task, Step *step) noexcept nogil:
+cdef inline bint next_step(const LevelJob *job, const Task *task, Step *step) noexcept nogil:
     """Go on to the next part; after the last, end all stores and return False."""
     cdef Part *part = &step.part
     cdef Py_ssize_t at
-    if not next_part(call, task, part):
-        stream_rest(call.simd, &step.scratch.queue)
+    if not next_part(job, task, part):
+        stream_rest(job.simd, &step.scratch.queue)
         stream_fence()
         return False
     if part.block != step.opened:      # else it goes on holding rows
-        step.tile, step.opened = open_tile(call, &step.map, task, part.block), part.block
+        step.tile, step.opened = open_tile(job, &step.map, task, part.block), part.block
         step.target.lanes = step.tile.lanes
-    elif (call.store == STREAMING and not writes_maps(call.purpose) and not step.tile.in_place
+    elif (job.store == STREAMING and not writes_maps(job.purpose) and not step.tile.in_place
             and begins_box(part, task)):
-        prefetch_next_box(call, task, part, step.tile.lanes)
+        prefetch_next_box(job, task, part, step.tile.lanes)
     step.joined = False
     if step.tile.in_place and step.may_join:
-        join_blocks(call, task, step)
-    at = part.row * call.bins.image + part.block * call.lanes * call.bins.channel
-    step.bins = <char*>call.result + at * call.itemsize
+        join_blocks(job, task, step)
+    at = part.row * job.out_strides.image + part.block * job.lanes * job.out_strides.channel
+    step.bins = <char*>job.result + at * job.itemsize
     return True
 
 
@@ -378,7 +378,7 @@ cdef struct Lanes:                 # of pixels or bins: (y, x) of block b lies
 
 
 cdef inline Lanes bins_of_part(
-        const Call *call, const Part *part, const void *bins, int lanes,
+        const LevelJob *job, const Part *part, const void *bins, int lanes,
         real *packed) noexcept nogil:
     """The gradient of a part's bins from (p0, q0) on: in place where lanes lie together.
 
@@ -386,13 +386,14 @@ cdef inline Lanes bins_of_part(
     """
     cdef Lanes grad
     cdef Py_ssize_t ps = part.p1 - part.p0, qs = part.q1 - part.q0, b
-    cdef const real *first = <const real*>bins + part.p0 * call.bins.y + part.q0 * call.bins.x
-    grad.origin, grad.block = <void*>first, call.lanes
-    grad.steps.y, grad.steps.x = call.bins.y, call.bins.x
-    if call.bins.channel != 1 or lanes != call.lanes:
-        grad.steps.y, grad.steps.x = qs * call.lanes, call.lanes
-        grad.origin, grad.block = packed, ps * qs * call.lanes
+    cdef const Strides *strides = &job.out_strides
+    cdef const real *first = <const real*>bins + part.p0 * strides.y + part.q0 * strides.x
+    grad.origin, grad.block = <void*>first, job.lanes
+    grad.steps.y, grad.steps.x = strides.y, strides.x
+    if strides.channel != 1 or lanes != job.lanes:
+        grad.steps.y, grad.steps.x = qs * job.lanes, job.lanes
+        grad.origin, grad.block = packed, ps * qs * job.lanes
         for b in range(part.blocks):
-            call.simd.pack(first + b * call.lanes * call.bins.channel, &call.bins, lanes, ps, qs,
-                           packed + b * grad.block)
+            job.simd.pack(first + b * job.lanes * strides.channel, strides, lanes, ps, qs,
+                          packed + b * grad.block)
     return grad

@@ -2,7 +2,7 @@
 
 simd/tile.inc.h moves pixels into tiles and out of them.
 """
-from plan.structs cimport COPY_ONCE, PACK_ROWS, Call, Map, Task
+from plan.structs cimport COPY_ONCE, PACK_ROWS, LevelJob, Map, Task
 from simd.structs cimport LANE_BYTES, Strides, Tile, View, Window, real
 from tuning cimport MAX_COLUMNS
 
@@ -13,21 +13,21 @@ cdef inline bint is_shared(int load) noexcept nogil:
 
 
 cdef inline Tile open_tile(
-        const Call *call, const Map *map, const Task *task, Py_ssize_t block) noexcept nogil:
+        const LevelJob *job, const Map *map, const Task *task, Py_ssize_t block) noexcept nogil:
     """One block of output channels; of position-sensitive operators, the channels of one bin."""
     cdef Tile tile
-    cdef Py_ssize_t channel = block * call.lanes * call.channels_per_output + task.first_bin
+    cdef Py_ssize_t channel = block * job.lanes * job.channels_per_output + task.first_bin
     tile.plane = map.data + map.itemsize * (task.image * map.strides.image
                                             + channel * map.strides.channel)
-    tile.kind = map.kind
+    tile.dtype = map.dtype
     tile.itemsize = map.itemsize
     tile.strides = map.strides
-    tile.strides.channel = map.strides.channel * call.channels_per_output
-    tile.lanes = <int>min(<Py_ssize_t>call.lanes, call.channels - block * call.lanes)
-    tile.in_place = (tile.lanes == call.lanes and tile.strides.channel == 1
-                     and map.itemsize == call.itemsize)
+    tile.strides.channel = map.strides.channel * job.channels_per_output
+    tile.lanes = <int>min(<Py_ssize_t>job.lanes, job.channels - block * job.lanes)
+    tile.in_place = (tile.lanes == job.lanes and tile.strides.channel == 1
+                     and map.itemsize == job.itemsize)
     tile.shared = is_shared(task.load)
-    tile.capacity = call.layout.tile_bytes // LANE_BYTES
+    tile.capacity = job.layout.tile_bytes // LANE_BYTES
     tile.x0, tile.x1, tile.top, tile.bottom = task.x0, task.x1, task.y0, task.y1
     tile.capacity_rows = tile.capacity // max(tile.x1 - tile.x0, 1)
     tile.y0 = tile.y1 = tile.top
@@ -37,7 +37,7 @@ cdef inline Tile open_tile(
 
 
 cdef inline const real *load(
-        const Call *call, Tile *tile, real *memory, const Window *window,
+        const LevelJob *job, Tile *tile, real *memory, const Window *window,
         View *steps) noexcept nogil:
     """Return where pixel (y0, x0) of a window lies, and set `steps` from pixel to pixel.
 
@@ -52,36 +52,37 @@ cdef inline const real *load(
     steps.x = lanes
     steps.y = (tile.x1 - tile.x0) * lanes
     if not tile.shared or window.y0 < tile.y0 or window.y1 > tile.y1:
-        return <const real*>call.simd.load_rows(tile, memory, window, steps)
+        return <const real*>job.simd.load_rows(tile, memory, window, steps)
     return memory + (window.y0 - tile.y0) * steps.y + (window.x0 - tile.x0) * lanes
 
 
-cdef inline Map load_once(const Call *call, const Task *task, char *tile) noexcept nogil:
+cdef inline Map load_once(const LevelJob *job, const Task *task, char *tile) noexcept nogil:
     """The map as it is, or for COPY_ONCE a copy in the tile of what the task reads of it."""
-    cdef Map near = call.map
-    cdef const Strides *strides = &call.map.strides
-    cdef Py_ssize_t size = call.map.itemsize, first = task.first_block * call.lanes
-    cdef Py_ssize_t width = task.stop_block * call.lanes - first
+    cdef Map local_map = job.map
+    cdef const Strides *strides = &job.map.strides
+    cdef Py_ssize_t size = job.map.itemsize, first = task.first_block * job.lanes
+    cdef Py_ssize_t width = task.stop_block * job.lanes - first
     cdef Py_ssize_t rows = task.y1 - task.y0, columns = task.x1 - task.x0
     cdef const char *source
-    if task.load != COPY_ONCE or call.position_sensitive:      # whose bins have a tile each
-        return near
-    source = call.map.data + size * (task.image * strides.image + first
-                                     + task.y0 * strides.y + task.x0 * strides.x)
-    if size == call.itemsize:
-        call.simd.copy_runs(source, strides.y * size, strides.x * size, rows, columns,
-                            width * size, tile)
+    if task.load != COPY_ONCE or job.position_sensitive:      # whose bins have a tile each
+        return local_map
+    source = job.map.data + size * (task.image * strides.image + first
+                                    + task.y0 * strides.y + task.x0 * strides.x)
+    if size == job.itemsize:
+        job.simd.copy_runs(source, strides.y * size, strides.x * size, rows, columns,
+                           width * size, tile)
     elif strides.x == width:
-        call.simd.widen_runs(source, call.map.kind, strides.y * size, 0, rows, 1,
-                             columns * width, <float*>tile)
+        job.simd.widen_runs(source, job.map.dtype, strides.y * size, 0, rows, 1,
+                            columns * width, <float*>tile)
     else:
-        call.simd.widen_runs(source, call.map.kind, strides.y * size, strides.x * size, rows,
-                             columns, width, <float*>tile)
-    near.kind = c'f' if call.itemsize == sizeof(float) else c'd'
-    near.itemsize = call.itemsize
-    near.strides.image, near.strides.x, near.strides.y = 0, width, columns * width
-    near.data = tile - near.itemsize * (first + task.y0 * near.strides.y + task.x0 * near.strides.x)
-    return near
+        job.simd.widen_runs(source, job.map.dtype, strides.y * size, strides.x * size, rows,
+                            columns, width, <float*>tile)
+    local_map.dtype = c'f' if job.itemsize == sizeof(float) else c'd'
+    local_map.itemsize = job.itemsize
+    local_map.strides.image, local_map.strides.x, local_map.strides.y = 0, width, columns * width
+    local_map.data = tile - local_map.itemsize * (
+        first + task.y0 * local_map.strides.y + task.x0 * local_map.strides.x)
+    return local_map
 
 
 # A window that is larger than the tile is divided into cells.  These are their columns and rows.
@@ -128,15 +129,16 @@ cdef inline Py_ssize_t bin_tile_bytes(const Task *task) noexcept nogil:
     return (task.y1 - task.y0) * (task.x1 - task.x0) * LANE_BYTES
 
 
-cdef inline void load_bins(const Call *call, const Task *task, char *tiles) noexcept nogil:
+cdef inline void load_bins(const LevelJob *job, const Task *task, char *tiles) noexcept nogil:
     """Pack the task's pixels of all its bins, as [bin][y][x][lane]."""
-    cdef Tile tile = open_tile(call, &call.map, task, task.first_block)
-    call.simd.load_bins(&tile, call.map.strides.channel, bin_tile_bytes(task),
-                        <int>(task.stop_bin - task.first_bin), tiles)
+    cdef Tile tile = open_tile(job, &job.map, task, task.first_block)
+    job.simd.load_bins(&tile, job.map.strides.channel, bin_tile_bytes(task),
+                       <int>(task.stop_bin - task.first_bin), tiles)
 
 
-cdef inline void store_bins(const Call *call, const Task *task, const char *tiles) noexcept nogil:
+cdef inline void store_bins(
+        const LevelJob *job, const Task *task, const char *tiles) noexcept nogil:
     """Write what load_bins reads."""
-    cdef Tile tile = open_tile(call, &call.map, task, task.first_block)
-    call.simd.store_bins(&tile, call.map.strides.channel, bin_tile_bytes(task),
-                         <int>(task.stop_bin - task.first_bin), tiles)
+    cdef Tile tile = open_tile(job, &job.map, task, task.first_block)
+    job.simd.store_bins(&tile, job.map.strides.channel, bin_tile_bytes(task),
+                        <int>(task.stop_bin - task.first_bin), tiles)

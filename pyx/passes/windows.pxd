@@ -7,10 +7,10 @@ once, its taps alone, or cell by cell.
 from libc.stdint cimport int32_t
 from libc.string cimport memset
 
-from passes.steps cimport Part, Step, load_taps, thinned
+from passes.steps cimport Part, Step, in_slots, load_taps
 from passes.tile cimport cell_columns, cell_rows, load
 from plan.spans cimport clip
-from plan.structs cimport CELLS, NOTHING, TAPS, Call
+from plan.structs cimport CELLS, NOTHING, TAPS, LevelJob
 from simd.structs cimport LANE_BYTES, Stream, Taps, Vectors, View, Window, real
 from simd.table cimport Simd, stream_some
 from tuning cimport STRIP_BYTES
@@ -56,11 +56,11 @@ cdef inline void contract(
 
 
 cdef inline void set_axes(
-        const Call *call, const Part *part, const View *steps, Axis *y, Axis *x) noexcept nogil:
+        const LevelJob *job, const Part *part, const View *steps, Axis *y, Axis *x) noexcept nogil:
     """Both axes of a part, whose pixels lie `steps` apart."""
-    cdef Py_ssize_t lanes = call.lanes
+    cdef Py_ssize_t lanes = job.lanes
     y.taps.pixel = x.taps.pixel = part.pixel
-    y.taps.weight = x.taps.weight = call.tables.tap_weight
+    y.taps.weight = x.taps.weight = job.tables.tap_weight
     y.taps.spans, x.taps.spans = part.spans_y + 2 * part.p0, part.spans_x + 2 * part.q0
     y.bins, x.bins = part.p1 - part.p0, part.q1 - part.q0
     y.bin_step, x.bin_step = x.bins * lanes, lanes
@@ -85,7 +85,7 @@ cdef inline void sum_cell(
         simd.contract_axis(to + p * bin_step, step, pixels, &taps, span[0] > axis.taps.spans[2 * p])
 
 
-cdef inline void sum_cells(const Call *call, Step *step, real *bins) noexcept nogil:
+cdef inline void sum_cells(const LevelJob *job, Step *step, real *bins) noexcept nogil:
     """bins = the weighted sums of a window that is larger than the tile, cell by cell.
 
     As many columns as the strip has room for are summed along y, one cell below the other, and
@@ -100,8 +100,8 @@ cdef inline void sum_cells(const Call *call, Step *step, real *bins) noexcept no
     cdef Window cell
     cdef Axis y, x
     steps.y = steps.x = 0      # which load sets, cell by cell
-    set_axes(call, &step.part, &steps, &y, &x)
-    columns = min(cell_columns(width), call.layout.strip_bytes // (y.bins * LANE_BYTES))
+    set_axes(job, &step.part, &steps, &y, &x)
+    columns = min(cell_columns(width), job.layout.strip_bytes // (y.bins * LANE_BYTES))
     rows = cell_rows(&step.tile, window.y1 - window.y0, cell_columns(width))
     strips.stride, strips.count = lanes, y.bins
     cell.x1 = window.x0
@@ -112,15 +112,15 @@ cdef inline void sum_cells(const Call *call, Step *step, real *bins) noexcept no
         while cell.y1 < window.y1:
             cell.y0 = cell.y1
             cell.y1 = min(cell.y0 + rows, window.y1)
-            pixels = load(call, &step.tile, <real*>step.scratch.tile, &cell, &steps)
+            pixels = load(job, &step.tile, <real*>step.scratch.tile, &cell, &steps)
             cells.start, cells.step = pixels - cell.y0 * steps.y, steps.x
             cells.stride, cells.count = steps.y, width
-            sum_cell(call.simd, &y, cell.y0, cell.y1, &cells, strip, width * lanes, lanes)
+            sum_cell(job.simd, &y, cell.y0, cell.y1, &cells, strip, width * lanes, lanes)
         strips.start, strips.step = strip - cell.x0 * lanes, width * lanes
-        sum_cell(call.simd, &x, cell.x0, cell.x1, &strips, bins, x.bin_step, y.bin_step)
+        sum_cell(job.simd, &x, cell.x0, cell.x1, &strips, bins, x.bin_step, y.bin_step)
 
 
-cdef inline void sum_window(const Call *call, Step *step, real *bins) noexcept nogil:
+cdef inline void sum_window(const LevelJob *job, Step *step, real *bins) noexcept nogil:
     """bins = the weighted sums of a window that is loaded at once, or of its taps alone."""
     cdef real *memory = <real*>step.scratch.tile
     cdef real *strip = <real*>step.scratch.strip
@@ -130,30 +130,30 @@ cdef inline void sum_window(const Call *call, Step *step, real *bins) noexcept n
     cdef View steps
     cdef Axis y, x
     if part.way == TAPS:
-        slots = thinned(call, part)
-        load_taps(call, &slots, &step.tile, memory, &steps)
+        slots = in_slots(job, part)
+        load_taps(job, &slots, &step.tile, memory, &steps)
         part = &slots
     else:
-        pixels = load(call, &step.tile, memory, &part.window, &steps)
-    set_axes(call, part, &steps, &y, &x)
+        pixels = load(job, &step.tile, memory, &part.window, &steps)
+    set_axes(job, part, &steps, &y, &x)
     if part.x_first:
-        contract(call.simd, pixels - x.low * x.stride, &x, &y, strip, bins, &step.scratch.queue)
+        contract(job.simd, pixels - x.low * x.stride, &x, &y, strip, bins, &step.scratch.queue)
     else:
-        contract(call.simd, pixels - y.low * y.stride, &y, &x, strip, bins, &step.scratch.queue)
+        contract(job.simd, pixels - y.low * y.stride, &y, &x, strip, bins, &step.scratch.queue)
 
 
-cdef inline void sum_block(const Call *call, Step *step, real *bins) noexcept nogil:
+cdef inline void sum_block(const LevelJob *job, Step *step, real *bins) noexcept nogil:
     """bins = the weighted sums of a part, of one channel block."""
     if step.part.way == NOTHING:
         memset(bins, 0, (step.part.p1 - step.part.p0) * (step.part.q1 - step.part.q0) * LANE_BYTES)
     elif step.part.way == CELLS:
-        sum_cells(call, step, bins)
+        sum_cells(job, step, bins)
     else:
-        sum_window(call, step, bins)
+        sum_window(job, step, bins)
 
 
-cdef inline void store_part(const Call *call, const Step *step, real *out) noexcept nogil:
+cdef inline void store_part(const LevelJob *job, const Step *step, real *out) noexcept nogil:
     """Write the bins of a part that are gathered in scratch; out: bin (0, 0)."""
     cdef const Part *part = &step.part
-    call.simd.unpack(<const real*>step.scratch.bins, part.p1 - part.p0, part.q1 - part.q0,
-                     out + part.p0 * call.bins.y + part.q0 * call.bins.x, &step.target)
+    job.simd.unpack(<const real*>step.scratch.bins, part.p1 - part.p0, part.q1 - part.q0,
+                    out + part.p0 * job.out_strides.y + part.q0 * job.out_strides.x, &step.target)

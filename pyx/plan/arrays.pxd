@@ -64,11 +64,11 @@ cdef inline bint is_plain_map(const Py_buffer *array) noexcept nogil:
     return True
 
 
-cdef inline void set_map(Map *map, const Py_buffer *array, int kind, bint last) noexcept nogil:
+cdef inline void set_map(Map *map, const Py_buffer *array, int dtype, bint last) noexcept nogil:
     """Describe an array of (N, C, H, W), or of (N, H, W, C) if channels are last."""
     cdef int channel = 3 if last else 1, y = 1 if last else 2, size = <int>array.itemsize
     map.data = <char*>array.buf
-    map.kind, map.itemsize = kind, size
+    map.dtype, map.itemsize = dtype, size
     map.images = array.shape[0]
     map.rows, map.columns = array.shape[y], array.shape[y + 1]
     map.strides.image = array.strides[0] // size
@@ -76,7 +76,7 @@ cdef inline void set_map(Map *map, const Py_buffer *array, int kind, bint last) 
     map.strides.y, map.strides.x = array.strides[y] // size, array.strides[y + 1] // size
 
 
-cdef inline bint apart(const Py_buffer *array, const Py_buffer *out) noexcept nogil:
+cdef inline bint disjoint(const Py_buffer *array, const Py_buffer *out) noexcept nogil:
     """Whether no element of an array can lie in the memory of `out`, which is contiguous."""
     cdef const char *low = <const char*>array.buf
     cdef const char *high = low + array.itemsize

@@ -1,5 +1,5 @@
 """Copies of what a plan has made, as arrays that Python, and tests above all, look at."""
-from plan.structs cimport Call, Tables
+from plan.structs cimport LevelJob, Tables
 
 
 cdef inline copied(const void *elements, Py_ssize_t count, dtype, tuple shape):
@@ -11,14 +11,14 @@ cdef inline copied(const void *elements, Py_ssize_t count, dtype, tuple shape):
     return np.frombuffer((<const char*>elements)[:size], dtype).reshape(shape).copy()
 
 
-cdef inline copied_tables(const Call *call, real):
+cdef inline copied_tables(const LevelJob *job, real):
     """Tables by their names in struct Tables; real: the type of weights."""
-    cdef const Tables *tables = &call.tables
+    cdef const Tables *tables = &job.tables
     cdef Py_ssize_t count = tables.count, bins = tables.spans_of_box, taps = tables.taps
     from types import SimpleNamespace
     return SimpleNamespace(
         first=tables.first, stop=tables.stop,
-        starts=copied(tables.starts, call.map.images + 1, "p", (-1,)),
+        starts=copied(tables.starts, job.map.images + 1, "p", (-1,)),
         rows=copied(tables.rows, count, "i4", (count,)),
         windows=copied(tables.windows, 4 * count, "i4", (count, 4)),
         ways=copied(tables.ways, count, "u1", (count,)),

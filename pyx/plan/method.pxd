@@ -4,12 +4,14 @@ Each file of pyx/methods has one method, with all that it decides and computes, 
 the list.  A plan takes the first method of the list that fits a level and pays, or the one that it
 is told to take.
 """
-from plan.structs cimport PURPOSES, Call, Task, Tasks
+from plan.structs cimport PURPOSES, LevelJob, Task, Tasks
 
 # Compute a task.  memory: scratch of the thread.  The number is not read: its type chooses one of
 # the two functions that Cython makes for float and for double.
-ctypedef void (*FloatTask)(const Call *call, const Task *task, char *memory, float) noexcept nogil
-ctypedef void (*DoubleTask)(const Call *call, const Task *task, char *memory, double) noexcept nogil
+ctypedef void (*FloatTask)(
+    const LevelJob *job, const Task *task, char *memory, float) noexcept nogil
+ctypedef void (*DoubleTask)(
+    const LevelJob *job, const Task *task, char *memory, double) noexcept nogil
 
 
 cdef struct Pass:
@@ -59,18 +61,21 @@ cdef struct Shares:                # how the work of an image is divided
 cdef struct Method:
     const char *name
     # Why it cannot compute a level, whose tables are there; NULL if it can.
-    const char *(*unfit)(const Call *call) noexcept nogil
-    # Whether it takes less time than the methods after it.  thin: how many boxes have few taps.
-    bint (*pays)(const Call *call, Py_ssize_t thin) noexcept nogil
+    const char *(*unfit)(const LevelJob *job) noexcept nogil
+    # Whether it takes less time than the methods after it.  few: how many boxes have few taps.
+    bint (*pays)(const LevelJob *job, Py_ssize_t few) noexcept nogil
     # Set what the passes need to know of each box, and whether they prefetch.
-    void (*prepare)(Call *call) noexcept nogil
+    void (*prepare)(LevelJob *job) noexcept nogil
     # How the boxes of an image are divided into tasks of forward passes and gradients of boxes.
     Shares (*shares_to_read)(
-        const Call *call, const Work *work, const Cover *cover, Py_ssize_t boxes) noexcept nogil
+        const LevelJob *job, const Work *work, const Cover *cover, Py_ssize_t boxes) noexcept nogil
     # How maps are divided into tasks of gradients of the input.
-    Shares (*shares_to_write)(const Call *call, const Work *work) noexcept nogil
+    Shares (*shares_to_write)(const LevelJob *job, const Work *work) noexcept nogil
+    # Set `one` to what comes next of a task that copies each box by itself; False after the last.
+    # NULL where no task does.
+    bint (*next_copy)(const LevelJob *job, const Task *task, Task *one) noexcept nogil
     # Lay out the scratch of a thread, which has to hold what the tasks of the level need.
-    void (*lay_out)(Call *call, const Tasks *tasks, Py_ssize_t level) noexcept nogil
+    void (*lay_out)(LevelJob *job, const Tasks *tasks, Py_ssize_t level) noexcept nogil
     # A bin has channels of its own, so that work counts for each bin.
     bint bins_apart
     Pass[PURPOSES] passes          # by purpose; NULL for what it cannot compute

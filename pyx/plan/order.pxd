@@ -6,7 +6,7 @@ from libc.string cimport memcpy, memset
 from plan.facts cimport channels_lie_together
 from plan.layout cimport max_rows
 from plan.rules cimport LevelRule, level_of
-from plan.structs cimport MAX_PIXEL_GRAD, Boxes, Call, writes_maps
+from plan.structs cimport MAX_PIXEL_GRAD, Boxes, LevelJob, writes_maps
 
 cdef enum:
     PLACE_BUCKETS = 1024           # buckets of the sort by place: rows, or bands       # R011
@@ -57,31 +57,31 @@ cdef inline Py_ssize_t pixel_at(
     return <Py_ssize_t>min(max(edge * scale, 0), <double>max(extent - 1, 0))
 
 
-cdef inline int32_t place_of(const Call *call, const double *box) noexcept nogil:
+cdef inline int32_t place_of(const LevelJob *job, const double *box) noexcept nogil:
     """The number of a place, by which the boxes of an image are sorted.
 
     Where rows of the map are packed once for all boxes, these are sorted by their top rows, and
     boxes for which the tile has too few rows come last.  Where nothing is packed, boxes are sorted
     by bands of rows, and from left to right in each band.
     """
-    cdef Py_ssize_t height = call.map.rows, width = call.map.columns, top, left, rows, band
+    cdef Py_ssize_t height = job.map.rows, width = job.map.columns, top, left, rows, band
     cdef double[4] edges
-    hull_of_box(box, call.edges, edges)
-    top = pixel_at(edges[1], call.scale.y, height, call.itemsize)
-    if writes_maps(call.purpose) or channels_lie_together(call):
-        left = pixel_at(edges[0], call.scale.x, width, call.itemsize)
+    hull_of_box(box, job.edges, edges)
+    top = pixel_at(edges[1], job.scale.y, height, job.itemsize)
+    if writes_maps(job.purpose) or channels_lie_together(job):
+        left = pixel_at(edges[0], job.scale.x, width, job.itemsize)
         band = max((height + PLACE_BANDS - 1) // PLACE_BANDS, <Py_ssize_t>MIN_BAND_ROWS)
         return <int32_t>(top // band * PLACE_BANDS + left // (width // PLACE_BANDS + 1))
-    rows = pixel_at(edges[3], call.scale.y, height, call.itemsize) - top
+    rows = pixel_at(edges[3], job.scale.y, height, job.itemsize) - top
     top //= max((height + PLACE_BUCKETS - 1) // PLACE_BUCKETS, 1)
     # samples reach a pixel farther than a box, and boxes are at least a pixel high
-    if height > max_rows(call) and max(rows, -rows) + 3 > max_rows(call):
+    if height > max_rows(job) and max(rows, -rows) + 3 > max_rows(job):
         top += PLACE_BUCKETS
     return <int32_t>top
 
 
 cdef inline void sort_boxes(
-        Call *calls, Py_ssize_t levels, const Boxes *boxes, const LevelRule *rule, int32_t *keys,
+        LevelJob *jobs, Py_ssize_t levels, const Boxes *boxes, const LevelRule *rule, int32_t *keys,
         int32_t *order, Py_ssize_t *starts) noexcept nogil:
     """Sort boxes by level, then by image, then by place.
 
@@ -89,17 +89,17 @@ cdef inline void sort_boxes(
     starts: [levels * images + 2], where the boxes of each image of each level begin.
     """
     cdef Py_ssize_t[DIGITS + 2] at
-    cdef Py_ssize_t count = boxes.count, images = calls.map.images, k, level
+    cdef Py_ssize_t count = boxes.count, images = jobs.map.images, k, level
     # In the gradient of roi_pool, boxes write anywhere, in the order in which they come.
-    cdef bint by_place = calls.purpose != MAX_PIXEL_GRAD
+    cdef bint by_place = jobs.purpose != MAX_PIXEL_GRAD
     cdef int32_t *places = keys + count
     cdef int32_t *sorted_once = places + count
     cdef const double *box = boxes.numbers
     for k in range(count):
-        level = level_of(calls.itemsize, rule, box, boxes.width)
+        level = level_of(jobs.itemsize, rule, box, boxes.width)
         keys[k] = <int32_t>(level * images + boxes.images[k])
         if by_place:
-            places[k] = place_of(&calls[level], box)
+            places[k] = place_of(&jobs[level], box)
         sorted_once[k] = <int32_t>k
         box += boxes.width
     if by_place:
@@ -107,6 +107,6 @@ cdef inline void sort_boxes(
         counting_sort(places, DIGIT_BITS, DIGITS - 1, DIGITS, order, count, at, sorted_once)
     counting_sort(keys, 0, -1, levels * images, sorted_once, count, starts, order)
     for level in range(levels):
-        calls[level].order.starts = starts + level * images
-        calls[level].order.boxes = order + starts[level * images]
-        calls[level].order.count = starts[(level + 1) * images] - starts[level * images]
+        jobs[level].order.starts = starts + level * images
+        jobs[level].order.boxes = order + starts[level * images]
+        jobs[level].order.count = starts[(level + 1) * images] - starts[level * images]

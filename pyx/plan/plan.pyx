@@ -15,18 +15,18 @@ from libc.stdlib cimport free
 
 import numpy as np
 
-from plan.arrays cimport (apart, has_buffer, is_plain_map, on_elements, room_for, set_map,
+from plan.arrays cimport (disjoint, has_buffer, is_plain_map, on_elements, room_for, set_map,
                           start_of, zeros_for)
 from plan.boxes cimport add_rows, free_boxes, is_plain, reserve
 from plan.copies cimport copied, copied_tables
 from plan.layout cimport set_sizes, store_for
 from plan.method cimport Method
 from plan.order cimport sort_boxes
-from plan.rules cimport RULE_COUNT, LevelRule, Making, RuleNumbers, level_of, rule_names
+from plan.rules cimport RULE_COUNT, LevelRule, TableInputs, RuleNumbers, level_of, rule_names
 from plan.run cimport run_step
 from plan.structs cimport (FORWARD, GRAD_BOXES, GRAD_INPUT, MAX_PIXEL, MAX_PIXEL_GRAD, MAX_SAMPLE,
-                           MAX_SAMPLE_GRAD, SPARSE_TAPS, Call, Map, writes_maps)
-from plan.tables cimport (find_thin_boxes, free_tables, make_tables, transpose_tables,
+                           MAX_SAMPLE_GRAD, SPARSE_TAPS, LevelJob, Map, writes_maps)
+from plan.tables cimport (find_few_taps, free_tables, make_tables, transpose_tables,
                           whole_map_tables)
 from plan.tasks cimport list_tasks
 from roicy._kernels.isa cimport tables
@@ -68,7 +68,7 @@ cdef inline double plain_scale(object value) except? -1:
 # --- Arguments
 
 cdef int make_room(Plan plan, Py_ssize_t levels) except -1:
-    plan.calls = <Call*>zeros_for(levels, sizeof(Call))
+    plan.jobs = <LevelJob*>zeros_for(levels, sizeof(LevelJob))
     plan.methods = <const Method**>zeros_for(levels, sizeof(Method*))
     plan.buffers = <Py_buffer*>zeros_for(levels, sizeof(Py_buffer))
     plan.levels = levels
@@ -82,8 +82,8 @@ cdef int release_maps(Plan plan) except -1:
     return 0
 
 
-cdef bint hold_maps(Plan plan, maps, int kind) except? False:
-    """Hold the arrays of all levels, of a type `kind`, or 0 if they say it; False if one is not
+cdef bint hold_maps(Plan plan, maps, int dtype) except? False:
+    """Hold the arrays of all levels, of a dtype, or 0 if they say it; False if one is not
     plain."""
     cdef int channel = 3 if plan.last else 1
     cdef Py_buffer *first = plan.buffers
@@ -97,7 +97,7 @@ cdef bint hold_maps(Plan plan, maps, int kind) except? False:
                 or array.shape[0] != first.shape[0]
                 or array.shape[channel] != first.shape[channel]):
             return False
-        set_map(&plan.calls[plan.held - 1].map, array, kind or array.format[0], plan.last)
+        set_map(&plan.jobs[plan.held - 1].map, array, dtype or array.format[0], plan.last)
     return True
 
 
@@ -115,7 +115,7 @@ cdef int take_maps(Plan plan, maps, bint pyramid) except -1:
         plan.maps = tuple(named.values())
         hold_maps(plan, [_arguments.bits(array) for array in plan.maps],
                   ord(plan.maps[0].dtype.char))
-    plan.itemsize = sizeof(double) if plan.calls.map.kind == c'd' else sizeof(float)
+    plan.itemsize = sizeof(double) if plan.jobs.map.dtype == c'd' else sizeof(float)
     plan.input_channels = plan.buffers.shape[3 if plan.last else 1]
     return 0
 
@@ -129,8 +129,8 @@ cdef int take_shapes(Plan plan, dict shapes) except -1:
     make_room(plan, len(shapes))
     plan.itemsize = dtype.itemsize
     for i, (images, channels, rows, columns) in enumerate(shapes.values()):
-        plan.calls[i].map.kind, plan.calls[i].map.images = ord(dtype.char), images
-        plan.calls[i].map.rows, plan.calls[i].map.columns = rows, columns
+        plan.jobs[i].map.dtype, plan.jobs[i].map.images = ord(dtype.char), images
+        plan.jobs[i].map.rows, plan.jobs[i].map.columns = rows, columns
         plan.input_channels = channels
     return 0
 
@@ -155,12 +155,12 @@ cdef int take_scales(Plan plan, scales, tuple pyramid) except -1:
         plain = ((type(scales) is list or type(scales) is tuple) and len(scales) == plan.levels
                  and pyramid[2] is None)
     for i in range(plan.levels if plain else 0):
-        scale = plan.calls[i].scale.y = plan.calls[i].scale.x = plain_scale(scales[i])
-        plain = plain and scale > 0 and (i == 0 or scale <= plan.calls[i - 1].scale.y)
+        scale = plan.jobs[i].scale.y = plan.jobs[i].scale.x = plain_scale(scales[i])
+        plain = plain and scale > 0 and (i == 0 or scale <= plan.jobs[i - 1].scale.y)
     if not plain:
         scales = plan.arguments.spatial_scale
         for i, pair in enumerate(_levels.scales(scales, pyramid, plan.named_shapes())):
-            plan.calls[i].scale.y, plan.calls[i].scale.x = pair
+            plan.jobs[i].scale.y, plan.jobs[i].scale.x = pair
     if pyramid is not None:
         plan.level_rule = _levels.rule(
             plan.levels, scale_of(plan, 0), scale_of(plan, plan.levels - 1),
@@ -171,7 +171,7 @@ cdef int take_scales(Plan plan, scales, tuple pyramid) except -1:
 
 
 cdef tuple scale_of(Plan plan, Py_ssize_t level):
-    return plan.calls[level].scale.y, plan.calls[level].scale.x
+    return plan.jobs[level].scale.y, plan.jobs[level].scale.x
 
 
 cdef int take_channels(Plan plan) except -1:
@@ -189,8 +189,8 @@ cdef int take_channels(Plan plan) except -1:
 
 cdef int take_boxes(Plan plan, boxes, counts) except -1:
     """Take boxes of any format: plain arrays as they are, all others when they are converted."""
-    cdef Py_ssize_t images = plan.calls.map.images, n
-    cdef double scale = max(plan.calls.scale.y, plan.calls.scale.x, 1.0)      # the first: largest
+    cdef Py_ssize_t images = plan.jobs.map.images, n
+    cdef double scale = max(plan.jobs.scale.y, plan.jobs.scale.x, 1.0)      # the first: largest
     cdef bint plain = counts is None
     if plan.itemsize == sizeof(float):
         scale = <float>scale      # beyond float it is infinite, and all boxes are looked at closely
@@ -220,7 +220,7 @@ cdef bint take_rows(Plan plan, boxes, Py_ssize_t image, double scale) except? Fa
     `add_rows`.
     """
     cdef Py_buffer array
-    cdef Py_ssize_t images = plan.calls.map.images
+    cdef Py_ssize_t images = plan.jobs.map.images
     cdef bint taken = False
     if not has_buffer(boxes, ndarray, &array):
         return False
@@ -262,20 +262,20 @@ cdef inline LevelRule level_rule(tuple numbers) except *:
 
 cdef int distribute(Plan plan) except -1:
     """Give each level its boxes."""
-    cdef Py_ssize_t count = plan.boxes.count, lists = plan.levels * plan.calls.map.images, i
+    cdef Py_ssize_t count = plan.boxes.count, lists = plan.levels * plan.jobs.map.images, i
     cdef LevelRule rule = level_rule(plan.level_rule or (0, 0, 0, 0, 0))
     cdef int32_t *keys
-    cdef Call *call
+    cdef LevelJob *job
     for i in range(plan.levels):
-        call = &plan.calls[i]
-        call.ph, call.pw, call.itemsize = plan.ph, plan.pw, plan.itemsize
-        call.lanes = LANE_BYTES // plan.itemsize
-        call.simd = tables + (plan.itemsize == sizeof(double))
-        call.channels, call.channels_per_output = plan.channels, 1
-        call.purpose, call.position_sensitive = plan.purpose, plan.position_sensitive
-        call.edges = plan.boxes.width
+        job = &plan.jobs[i]
+        job.ph, job.pw, job.itemsize = plan.ph, plan.pw, plan.itemsize
+        job.lanes = LANE_BYTES // plan.itemsize
+        job.simd = tables + (plan.itemsize == sizeof(double))
+        job.channels, job.channels_per_output = plan.channels, 1
+        job.purpose, job.position_sensitive = plan.purpose, plan.position_sensitive
+        job.edges = plan.boxes.width
         if plan.position_sensitive:
-            call.channels_per_output = <Py_ssize_t>plan.ph * plan.pw
+            job.channels_per_output = <Py_ssize_t>plan.ph * plan.pw
     plan.done = True
     if count == 0:
         return 0
@@ -286,66 +286,66 @@ cdef int distribute(Plan plan) except -1:
         plan.order = <int32_t*>room_for(count, sizeof(int32_t))
         plan.starts = <Py_ssize_t*>room_for(lists + 2, sizeof(Py_ssize_t))
         with nogil:
-            sort_boxes(plan.calls, plan.levels, &plan.boxes, &rule, keys, plan.order, plan.starts)
+            sort_boxes(plan.jobs, plan.levels, &plan.boxes, &rule, keys, plan.order, plan.starts)
     finally:
         free(keys)
     for i in range(plan.levels):
-        plan.done = plan.done and is_empty(&plan.calls[i])
+        plan.done = plan.done and is_empty(&plan.jobs[i])
     return 0
 
 
-cdef bint is_empty(const Call *call) noexcept:
+cdef bint is_empty(const LevelJob *job) noexcept:
     """Whether a level has nothing to read or to write."""
-    return (call.order.count == 0 or call.channels == 0 or call.map.images == 0
-            or call.map.rows == 0 or call.map.columns == 0)
+    return (job.order.count == 0 or job.channels == 0 or job.map.images == 0
+            or job.map.rows == 0 or job.map.columns == 0)
 
 
-cdef bint has_boxes_left(const Call *call) noexcept:
-    return not is_empty(call) and call.tables.stop < call.order.count
+cdef bint has_boxes_left(const LevelJob *job) noexcept:
+    return not is_empty(job) and job.tables.stop < job.order.count
 
 
 # --- Steps
 
-cdef Making making_of(Plan plan, Call *call) except *:
+cdef TableInputs inputs_of(Plan plan, LevelJob *job) except *:
     """What the tables of a level are made from."""
-    cdef Making making
-    making.rule, making.call, making.boxes = plan.rule.c, call, &plan.boxes
-    return making
+    cdef TableInputs inputs
+    inputs.rule, inputs.job, inputs.boxes = plan.rule.c, job, &plan.boxes
+    return inputs
 
 
 cdef int tabulate(Plan plan, Py_ssize_t level, Py_ssize_t max_boxes) except -1:
     """Make the tables of the next boxes of a level, and take a method."""
-    cdef Call *call = &plan.calls[level]
-    cdef Making making = making_of(plan, call)
-    cdef Py_ssize_t thin = 0
-    set_sizes(call)
+    cdef LevelJob *job = &plan.jobs[level]
+    cdef TableInputs inputs = inputs_of(plan, job)
+    cdef Py_ssize_t few = 0
+    set_sizes(job)
     if plan.purpose == MAX_PIXEL_GRAD:      # reads argmax, and so needs no taps
-        whole_map_tables(call)
+        whole_map_tables(job)
     else:
-        make_tables(&making, max_boxes, plan.max_threads)
-        if call.tables.kind != SPARSE_TAPS and not writes_maps(plan.purpose):
-            thin = find_thin_boxes(&making)
-    plan.methods[level] = method_of(call, thin)
+        make_tables(&inputs, max_boxes, plan.max_threads)
+        if job.tables.tap_kind != SPARSE_TAPS and not writes_maps(plan.purpose):
+            few = find_few_taps(&inputs)
+    plan.methods[level] = method_of(job, few)
     if plan.purpose != MAX_PIXEL_GRAD:
-        plan.methods[level].prepare(call)
+        plan.methods[level].prepare(job)
     return 0
 
 
 cdef int make_tasks(Plan plan) except -1:
     """Divide the work of the tables at hand among threads, and lay out their scratch."""
     cdef Py_ssize_t level
-    cdef Call *call
-    plan.threads = list_tasks(&plan.tasks, plan.calls, plan.methods, plan.levels, plan.max_threads)
+    cdef LevelJob *job
+    plan.threads = list_tasks(&plan.tasks, plan.jobs, plan.methods, plan.levels, plan.max_threads)
     plan.scratch_bytes = 0
     for level in range(plan.levels):
-        call = &plan.calls[level]
-        if call.tables.count == 0:
+        job = &plan.jobs[level]
+        if job.tables.count == 0:
             continue
-        plan.methods[level].lay_out(call, &plan.tasks, level)
-        if (plan.purpose == GRAD_INPUT and call.tables.kind != SPARSE_TAPS
+        plan.methods[level].lay_out(job, &plan.tasks, level)
+        if (plan.purpose == GRAD_INPUT and job.tables.tap_kind != SPARSE_TAPS
                 and not plan.position_sensitive):
-            transpose_tables(&call.tables, plan.ph, plan.pw, plan.itemsize, plan.threads)
-        plan.scratch_bytes = max(plan.scratch_bytes, call.layout.size)
+            transpose_tables(&job.tables, plan.ph, plan.pw, plan.itemsize, plan.threads)
+        plan.scratch_bytes = max(plan.scratch_bytes, job.layout.size)
     return 0
 
 
@@ -426,12 +426,12 @@ cdef class Plan:
         cdef Py_ssize_t i
         release_maps(self)
         for i in range(self.levels):
-            free_tables(&self.calls[i].tables)
+            free_tables(&self.jobs[i].tables)
         if not PLANTED("a plan keeps its tasks"):
             free(self.tasks.items)
         free_boxes(&self.boxes)
         free(self.order)
-        free(self.calls)
+        free(self.jobs)
         free(self.methods)
         free(self.buffers)
         free(self.starts)
@@ -463,7 +463,7 @@ cdef class Plan:
 
     def map_size(self, Py_ssize_t level=0):
         """(N, C, H, W)"""
-        cdef const Map *map = &self.calls[level].map
+        cdef const Map *map = &self.jobs[level].map
         return map.images, self.input_channels, map.rows, map.columns
 
     def named_shapes(self):
@@ -477,12 +477,12 @@ cdef class Plan:
         cdef Py_ssize_t i, k
         found = []
         for i in range(self.levels):
-            if is_empty(&self.calls[i]):
+            if is_empty(&self.jobs[i]):
                 found.append((i, [...] if self.levels == 1 else [
-                    self.calls[i].order.boxes[k] for k in range(self.calls[i].order.count)]))
+                    self.jobs[i].order.boxes[k] for k in range(self.jobs[i].order.count)]))
         return found
 
-    def takes(self, out):
+    def accepts_out(self, out):
         """Whether an array can take the result as it is; if not, the front end checks it."""
         cdef Py_buffer target
         cdef Py_ssize_t i
@@ -495,7 +495,7 @@ cdef class Plan:
         for i, extent in enumerate(self.output_shape if right else ()):
             right = right and target.shape[i] == <Py_ssize_t>extent
         for i in range(self.held if right else 0):
-            right = right and apart(&self.buffers[i], &target)
+            right = right and disjoint(&self.buffers[i], &target)
         PyBuffer_Release(&target)
         if not right or type(self.given_boxes) is ndarray:
             return right and not np.may_share_memory(self.given_boxes, out)
@@ -504,7 +504,7 @@ cdef class Plan:
     def bind(self, maps):
         """Say where the gradients of the maps are, in the layout of the call."""
         self.maps = tuple(maps)
-        if not hold_maps(self, self.maps, self.calls.map.kind):
+        if not hold_maps(self, self.maps, self.jobs.map.dtype):
             raise AssertionError("gradients are not plain arrays")
 
     # Steps
@@ -512,20 +512,20 @@ cdef class Plan:
     def next(self, Py_ssize_t max_boxes=INT32_MAX):
         """Plan the next step, of at most so many boxes of a level; False if there is none."""
         cdef Py_ssize_t level, stop
-        cdef Call *call
+        cdef LevelJob *job
         if self.done:
             return False
         self.done = True
         for level in range(self.levels):
-            call = &self.calls[level]
-            stop = call.tables.stop
-            free_tables(&call.tables)
-            call.tables.first = call.tables.stop = stop
-            if has_boxes_left(call):
+            job = &self.jobs[level]
+            stop = job.tables.stop
+            free_tables(&job.tables)
+            job.tables.first = job.tables.stop = stop
+            if has_boxes_left(job):
                 tabulate(self, level, max_boxes)
-            if has_boxes_left(call):
+            if has_boxes_left(job):
                 self.done = False
-            call.add = self.steps > 0
+            job.add = self.steps > 0
         self.steps += 1
         make_tasks(self)
         return True
@@ -542,18 +542,18 @@ cdef class Plan:
                                    * self.itemsize)
         cdef const Map *map
         for level in range(self.levels):
-            map = &self.calls[level].map
+            map = &self.jobs[level].map
             if writes:
                 store = store_for(<double>map.images * self.input_channels * map.rows * map.columns
                                   * map.itemsize)
-            self.calls[level].result, self.calls[level].bins = result, bins
-            self.calls[level].store = store
+            self.jobs[level].result, self.jobs[level].out_strides = result, bins
+            self.jobs[level].store = store
         return 0
 
     cdef int set_argmax(self, array) except -1:
-        cdef Call *call = self.calls
-        call.argmax = <int32_t*>start_of(array, sizeof(int32_t), &call.argmax_strides)
-        self.bad, call.bad = 0, &self.bad
+        cdef LevelJob *job = self.jobs
+        job.argmax = <int32_t*>start_of(array, sizeof(int32_t), &job.argmax_strides)
+        self.bad, job.bad = 0, &self.bad
         return 0
 
     cdef int set_partial_sums(self, array) except -1:
@@ -562,16 +562,16 @@ cdef class Plan:
         cdef Py_ssize_t level, before = 0
         PyObject_GetBuffer(array, &sums, PyBUF_STRIDES)
         for level in range(self.levels):
-            self.calls[level].partial_sums = <double*>sums.buf + before * self.boxes.width
-            self.calls[level].box_count = sums.shape[1]
-            before += self.calls[level].tables.count
+            self.jobs[level].partial_sums = <double*>sums.buf + before * self.boxes.width
+            self.jobs[level].box_count = sums.shape[1]
+            before += self.jobs[level].tables.count
         PyBuffer_Release(&sums)
         return 0
 
     # Passes: what a step computes of its boxes
 
     cdef int run(self) except -1:
-        return run_step(self.calls, self.methods, &self.tasks, self.threads, self.scratch_bytes)
+        return run_step(self.jobs, self.methods, &self.tasks, self.threads, self.scratch_bytes)
 
     def forward(self, out):
         """out (K, C, PH, PW) = the weighted sums of the maps."""
@@ -607,13 +607,14 @@ cdef class Plan:
         """
         self.set_result(grad_output)
         self.set_argmax(argmax)
-        self.calls.bins.x = self.channels if self.last else 1      # also where there is one bin
+        # also where there is one bin
+        self.jobs.out_strides.x = self.channels if self.last else 1
         self.run()
         return self.bad != 0
 
     def max_sample(self, out, bint products):
         """out (K, C, PH, PW) = the largest samples of the map, or the largest products."""
-        self.calls.products = products
+        self.jobs.products = products
         self.set_result(out)
         self.run()
 
@@ -622,10 +623,10 @@ cdef class Plan:
 
         From the second step on it is added to what is there.
         """
-        self.calls.products = products
+        self.jobs.products = products
         self.set_result(grad_output)
-        self.calls.grad_input = start_of(
-            grad_input, self.itemsize, &self.calls.grad_strides)
+        self.jobs.grad_input = start_of(
+            grad_input, self.itemsize, &self.jobs.grad_strides)
         self.run()
 
     # What gradients of the boxes and tests look at
@@ -640,12 +641,12 @@ cdef class Plan:
         """The rows of the output of the boxes of this step, level after level."""
         cdef Py_ssize_t i
         return np.concatenate([
-            copied(self.calls[i].tables.rows, self.calls[i].tables.count, "i4", (-1,))
-            for i in range(self.levels) if self.calls[i].tables.count > 0])
+            copied(self.jobs[i].tables.rows, self.jobs[i].tables.count, "i4", (-1,))
+            for i in range(self.levels) if self.jobs[i].tables.count > 0])
 
     def tables(self, Py_ssize_t level=0):
         """Copies of the tables of a level, by the names of struct Tables."""
-        return copied_tables(&self.calls[level], self.dtype)
+        return copied_tables(&self.jobs[level], self.dtype)
 
     def method(self, Py_ssize_t level=0):
         """The name of the method of a level."""

@@ -4,7 +4,7 @@
 """
 from libc.stdint cimport int32_t, uint8_t
 
-from plan.structs cimport Boxes, Call
+from plan.structs cimport Boxes, LevelJob
 
 
 cdef extern from "plan/rules_of_cpu.h" nogil:
@@ -82,7 +82,7 @@ cdef extern from "plan/rules_of_cpu.h" nogil:
     double max_rotated_taps(int bytes, const RotatedBox *box) noexcept
 
 
-cdef struct Making:                # what the tables of a level are made from
+cdef struct TableInputs:                # what the tables of a level are made from
     RuleNumbers rule
-    Call *call
+    LevelJob *job
     const Boxes *boxes

@@ -6,29 +6,29 @@ of a bin that share a pixel.
 from libc.stdint cimport INT32_MAX, int32_t
 from libc.string cimport memset
 
-from plan.rules cimport (Making, RotatedBox, SparseOut, TapSlots, make_rotated,
+from plan.rules cimport (TableInputs, RotatedBox, SparseOut, TapSlots, make_rotated,
                          max_rotated_taps, rotated_bin)
 from plan.spans cimport hull_of_taps, widen_hull
-from plan.structs cimport Call, Tables
-from tuning cimport THIN_GAIN
+from plan.structs cimport LevelJob, Tables
+from tuning cimport FEW_TAPS_GAIN
 
 
-cdef inline void set_box(RotatedBox *box, const Making *making, Py_ssize_t k) noexcept nogil:
-    cdef const Call *call = making.call
-    box.y.bins, box.x.bins = call.ph, call.pw
-    box.y.extent, box.x.extent = <int>call.map.rows, <int>call.map.columns
-    box.y.scale = box.x.scale = call.scale.y
-    make_rotated(call.itemsize, box, &making.rule,
-                 making.boxes.numbers + making.boxes.width * k)
+cdef inline void set_box(RotatedBox *box, const TableInputs *inputs, Py_ssize_t k) noexcept nogil:
+    cdef const LevelJob *job = inputs.job
+    box.y.bins, box.x.bins = job.ph, job.pw
+    box.y.extent, box.x.extent = <int>job.map.rows, <int>job.map.columns
+    box.y.scale = box.x.scale = job.scale.y
+    make_rotated(job.itemsize, box, &inputs.rule,
+                 inputs.boxes.numbers + inputs.boxes.width * k)
 
 
 cdef inline double max_sparse_taps(
-        const Making *making, Py_ssize_t k) noexcept nogil:
+        const TableInputs *inputs, Py_ssize_t k) noexcept nogil:
     """An upper bound of the taps of a box, which may be far above what memory holds."""
     cdef RotatedBox box
-    set_box(&box, making, k)
-    return (max_rotated_taps(making.call.itemsize, &box)
-            * making.call.ph * making.call.pw)
+    set_box(&box, inputs, k)
+    return (max_rotated_taps(inputs.job.itemsize, &box)
+            * inputs.job.ph * inputs.job.pw)
 
 
 cdef inline void write_bins(
@@ -47,23 +47,23 @@ cdef inline void write_bins(
 
 
 cdef inline Py_ssize_t count_sparse_taps(
-        const Making *making, Py_ssize_t k,
+        const TableInputs *inputs, Py_ssize_t k,
         TapSlots *slots) noexcept nogil:
     cdef RotatedBox box
     cdef SparseOut out
     memset(&out, 0, sizeof(out))
-    out.want_slopes = making.call.tables.slopes_of_tap > 0      # of taps without weight, too
-    set_box(&box, making, k)
-    write_bins(&box, making.call.itemsize, NULL, 0, slots, &out)
+    out.want_slopes = inputs.job.tables.slopes_of_tap > 0      # of taps without weight, too
+    set_box(&box, inputs, k)
+    write_bins(&box, inputs.job.itemsize, NULL, 0, slots, &out)
     return <Py_ssize_t>out.count
 
 
 cdef inline void sparse_tables(
-        const Making *making, Py_ssize_t i, Py_ssize_t k, Py_ssize_t start,
+        const TableInputs *inputs, Py_ssize_t i, Py_ssize_t k, Py_ssize_t start,
         TapSlots *slots) noexcept nogil:
     """The bins of box k, which is box i of the tables and has taps from `start` on."""
-    cdef Tables *tables = &making.call.tables
-    cdef Py_ssize_t itemsize = making.call.itemsize, b
+    cdef Tables *tables = &inputs.job.tables
+    cdef Py_ssize_t itemsize = inputs.job.itemsize, b
     cdef int32_t *spans = tables.spans + 2 * tables.spans_of_box * i
     cdef int32_t *window = tables.windows + 4 * i
     cdef Py_ssize_t[4] all, edges
@@ -74,7 +74,7 @@ cdef inline void sparse_tables(
     out.pixel = tables.tap_pixel + 2 * start
     out.weight = <char*>tables.tap_weight + start * itemsize
     out.slopes = NULL if not out.want_slopes else <char*>tables.tap_slopes + start * itemsize
-    set_box(&box, making, k)
+    set_box(&box, inputs, k)
     write_bins(&box, <int>itemsize, spans, start, slots, &out)
     memset(all, 0, sizeof(all))
     for b in range(tables.spans_of_box):
@@ -85,6 +85,6 @@ cdef inline void sparse_tables(
             widen_hull(all, edges[0], edges[1], edges[2], edges[3])
     for b in range(4):
         window[b] = <int32_t>all[b]
-    tables.thin[i] = 0
-    if THIN_GAIN * area <= <double>(all[1] - all[0]) * (all[3] - all[2]):
-        tables.thin[i] = <int32_t>min(area, <double>INT32_MAX)
+    tables.few_taps[i] = 0
+    if FEW_TAPS_GAIN * area <= <double>(all[1] - all[0]) * (all[3] - all[2]):
+        tables.few_taps[i] = <int32_t>min(area, <double>INT32_MAX)

@@ -27,7 +27,7 @@ cdef inline bint writes_maps(int purpose) noexcept nogil:
     return purpose == GRAD_INPUT or purpose == MAX_PIXEL_GRAD or purpose == MAX_SAMPLE_GRAD
 
 
-cdef enum Kind:                    # of tables: what the bins of a box read
+cdef enum TapKind:                 # of tables: what the bins of a box read
     SEPARABLE                      # pixels of either axis, by the product of two weights
     SAMPLES                        # bilinear samples of either axis, one by one
     PIXEL_SPANS                    # all pixels of a span of either axis
@@ -37,7 +37,7 @@ cdef enum Load:                    # how a task gets its pixels
     PACK_WINDOW                    # the window of each box, or nothing where it is read in place
     PACK_ROWS                      # whole rows, once for all boxes of the task
     COPY_ONCE                      # what all boxes of the task read, for all its blocks or bins
-    COPY_PER_BOX                   # each window by itself, several blocks if the tile has room
+    COPY_PER_BOX                   # of each box by itself, as the method's next_copy says
 
 
 cdef enum Way:                     # how the bins of an upright box are computed
@@ -54,7 +54,7 @@ cdef struct Scale:
 
 cdef struct Map:                   # feature maps, or their gradient
     char *data
-    int kind                       # NumPy's character of its type
+    int dtype                      # NumPy's character of its type
     int itemsize
     Strides strides
     Py_ssize_t images
@@ -81,7 +81,7 @@ cdef enum:
 
 
 cdef struct Tables:                # of boxes first .. stop - 1 of an order
-    int kind                       # of enum Kind
+    int tap_kind                   # of enum TapKind
     Py_ssize_t spans_of_box
     int numbers_of_tap             # 1: its pixel along an axis; 2: y and x
     int slopes_of_tap              # 0 where slopes are not asked for
@@ -102,9 +102,9 @@ cdef struct Tables:                # of boxes first .. stop - 1 of an order
     # Derivatives of weights by the numbers of a box, where they are asked for.
     void *tap_slopes               # [low, high][taps]; SPARSE_TAPS: [cx, cy, w, h, angle][taps]
     uint8_t *outside               # SAMPLES: [i][PH + PW]: whether some of a bin lie off the map
-    # A box is thin if few rows and columns of its window have all taps.  SPARSE_TAPS: if the
-    # windows of its bins have few pixels.  NULL where no box is thin.
-    int32_t *thin                  # [i]: so many pixels; 0 if box i is not thin
+    # A box has few taps if few rows and columns of its window have all taps.  SPARSE_TAPS: if the
+    # windows of its bins have few pixels.  NULL where no box has few.
+    int32_t *few_taps              # [i]: so many pixels; 0 if box i has many
     int slots_of_tap               # 2 where a tap needs the pixel after it as well, else 1
     int32_t *tap_slot              # [taps]: the first slot of each tap, which is a row or column
     int32_t *slot_pixel            # [slots_of_tap * taps]: the pixel of each slot
@@ -133,7 +133,7 @@ cdef struct Task:                  # what one thread does at a time; tasks do no
     Py_ssize_t x0
     Py_ssize_t x1
     double cost
-    Py_ssize_t place               # in the list, before it is sorted by cost
+    Py_ssize_t index               # in the list, before it is sorted by cost
 
 
 cdef struct Tasks:                 # a list that grows
@@ -152,7 +152,7 @@ cdef struct Layout:                # scratch of a thread, in bytes from its star
     Py_ssize_t strip_bytes
 
 
-cdef struct Call:                  # what a call does with one level; most often there is only one
+cdef struct LevelJob:              # what a call does with one level; most often there is only one
     const Simd *simd               # functions for the type of the computation
     Map map
     Scale scale                    # from coordinates of boxes to pixels of the map
@@ -172,7 +172,7 @@ cdef struct Call:                  # what a call does with one level; most often
     bint add                       # gradients are added to what is there
     bint prefetch                  # pixels come from memory and are asked for ahead
     void *result                   # output, or gradient of it, as (K, C, PH, PW)
-    Strides bins                   # of the result
+    Strides out_strides            # of the result
     int32_t *argmax                # roi_pool only
     Strides argmax_strides
     int32_t *bad                   # 1 once a task met an index of no pixel

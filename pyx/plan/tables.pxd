@@ -1,7 +1,7 @@
 """Tables: which pixels the bins of each box read, and with which weights.
 
 `make_tables` makes the tables of the next boxes of an order, of no more than fit TABLE_BYTES.
-`find_thin_boxes` lists the rows and columns of boxes of which few are read.  `transpose_tables`
+`find_few_taps` lists the rows and columns of boxes of which few are read.  `transpose_tables`
 adds, for each pixel, the bins that read it, which gradients of the input need.  rules.h knows where
 bins lie, and structs.pxd says how tables of each kind lie in memory.  `itemsize` tells whether
 numbers in them are float or double.
@@ -20,13 +20,13 @@ from plan.arrays cimport room_for
 from plan.layout cimport slope_pixels
 from plan.rules cimport (
     RULE_QUANTISED, RULE_ROTATED, RULE_SAMPLED, RULE_SINGLE_SAMPLES, RULE_SLOPES, RULE_SLOTS,
-    BoxAxis, Making, TapSlots, TapsOut, axis_taps, make_axis, sample_count)
+    BoxAxis, TableInputs, TapSlots, TapsOut, axis_taps, make_axis, sample_count)
 from plan.sparse cimport count_sparse_taps, max_sparse_taps, sparse_tables
 from plan.spans cimport hull
 from plan.structs cimport (
-    GRAD_BOXES, PIXEL_SPANS, SAMPLES, SEPARABLE, SPARSE_TAPS, Call, Tables)
+    GRAD_BOXES, PIXEL_SPANS, SAMPLES, SEPARABLE, SPARSE_TAPS, LevelJob, Tables)
 from roicy._kernels.machine cimport startable
-from tuning cimport MAX_COLUMNS, SLOPE_BLOCKS, THIN_GAIN
+from tuning cimport FEW_TAPS_GAIN, MAX_COLUMNS, SLOPE_BLOCKS
 
 cdef enum:
     TABLE_BYTES = 8 << 20          # bytes of tables made at once: bounds memory        # no record
@@ -37,15 +37,15 @@ cdef enum:
 
 
 cdef inline void axis_of_box(
-        BoxAxis *made, const Making *making, Py_ssize_t k, int a) noexcept nogil:
+        BoxAxis *made, const TableInputs *inputs, Py_ssize_t k, int a) noexcept nogil:
     """Axis a of box k: 0 is y and 1 is x."""
-    cdef const double *corners = making.boxes.numbers + making.boxes.width * k
-    cdef const Call *call = making.call
-    cdef int bins = call.ph, extent = <int>call.map.rows
-    cdef double scale = call.scale.y
+    cdef const double *corners = inputs.boxes.numbers + inputs.boxes.width * k
+    cdef const LevelJob *job = inputs.job
+    cdef int bins = job.ph, extent = <int>job.map.rows
+    cdef double scale = job.scale.y
     if a == 1:
-        bins, extent, scale = call.pw, <int>call.map.columns, call.scale.x
-    make_axis(call.itemsize, made, &making.rule, scale, bins, extent, corners[1 - a],
+        bins, extent, scale = job.pw, <int>job.map.columns, job.scale.x
+    make_axis(job.itemsize, made, &inputs.rule, scale, bins, extent, corners[1 - a],
               corners[3 - a])
 
 
@@ -58,27 +58,27 @@ cdef inline int kind_of(int rule) noexcept nogil:
     return SPARSE_TAPS if rule == RULE_ROTATED else SEPARABLE
 
 
-cdef inline void set_kind(Tables *tables, const Call *call, int kind) noexcept nogil:
+cdef inline void set_kind(Tables *tables, const LevelJob *job, int kind) noexcept nogil:
     """Say what tables of a kind have of each box and of each tap."""
-    tables.kind = kind
-    tables.spans_of_box, tables.numbers_of_tap = call.ph + call.pw, 1
+    tables.tap_kind = kind
+    tables.spans_of_box, tables.numbers_of_tap = job.ph + job.pw, 1
     tables.slots_of_tap = 2 if kind == SAMPLES else 1
     if kind == SPARSE_TAPS:
-        tables.spans_of_box, tables.numbers_of_tap = <Py_ssize_t>call.ph * call.pw, 2
-    if call.purpose == GRAD_BOXES:
+        tables.spans_of_box, tables.numbers_of_tap = <Py_ssize_t>job.ph * job.pw, 2
+    if job.purpose == GRAD_BOXES:
         tables.slopes_of_tap = RULE_SLOPES if kind == SPARSE_TAPS else 2
 
 
 cdef inline double max_axis_taps(
-        const Making *making, const BoxAxis *axis) noexcept nogil:
+        const TableInputs *inputs, const BoxAxis *axis) noexcept nogil:
     """An upper bound of the taps of one axis: each bin reads at most three pixels more than its
     length on the map, and at most two a sample."""
     cdef double low = min(axis.low, axis.low + axis.size)
     cdef double high = max(axis.low, axis.low + axis.size)
     cdef double extent = axis.extent, rounding, taps
     cdef Py_ssize_t samples = 0
-    cdef int itemsize = making.call.itemsize, p
-    if making.call.tables.kind == SAMPLES:
+    cdef int itemsize = inputs.job.itemsize, p
+    if inputs.job.tables.tap_kind == SAMPLES:
         for p in range(axis.bins):
             samples += sample_count(itemsize, axis, p)
         return samples
@@ -88,41 +88,41 @@ cdef inline double max_axis_taps(
     low = min(max(floor(low - rounding) - 2, 0), extent)
     high = min(max(ceil(high + rounding) + 2, 0), extent)
     taps = (high - low) + (4.0 + rounding) * axis.bins
-    if making.rule.kind == RULE_SAMPLED and making.rule.sampling_ratio > 0:
-        taps = min(taps, 2.0 * axis.bins * making.rule.sampling_ratio)
+    if inputs.rule.kind == RULE_SAMPLED and inputs.rule.sampling_ratio > 0:
+        taps = min(taps, 2.0 * axis.bins * inputs.rule.sampling_ratio)
     return <Py_ssize_t>min(taps, extent * axis.bins)
 
 
 cdef inline double max_taps(
-        const Making *making, Py_ssize_t k) noexcept nogil:
+        const TableInputs *inputs, Py_ssize_t k) noexcept nogil:
     """An upper bound of the taps of a box, which may be far above what memory holds."""
-    cdef const Call *call = making.call
-    cdef Py_ssize_t samples = making.rule.sampling_ratio
+    cdef const LevelJob *job = inputs.job
+    cdef Py_ssize_t samples = inputs.rule.sampling_ratio
     cdef double taps = 0
     cdef BoxAxis axis
     cdef int a
-    if call.tables.kind == PIXEL_SPANS:
+    if job.tables.tap_kind == PIXEL_SPANS:
         return 0
-    if call.tables.kind == SPARSE_TAPS:
-        return max_sparse_taps(making, k)
-    if making.rule.kind == RULE_SAMPLED and 1 <= samples <= 2:
+    if job.tables.tap_kind == SPARSE_TAPS:
+        return max_sparse_taps(inputs, k)
+    if inputs.rule.kind == RULE_SAMPLED and 1 <= samples <= 2:
         # They bound the taps whatever the box is: max_axis_taps would say the same.
-        return (min(2 * samples, call.map.rows) * call.ph
-                + min(2 * samples, call.map.columns) * call.pw)
+        return (min(2 * samples, job.map.rows) * job.ph
+                + min(2 * samples, job.map.columns) * job.pw)
     for a in range(2):
-        axis_of_box(&axis, making, k, a)
-        taps += max_axis_taps(making, &axis)
+        axis_of_box(&axis, inputs, k, a)
+        taps += max_axis_taps(inputs, &axis)
     return taps
 
 
 cdef inline void axis_tables(
-        const Making *making, Py_ssize_t i, Py_ssize_t k, Py_ssize_t start) noexcept nogil:
+        const TableInputs *inputs, Py_ssize_t i, Py_ssize_t k, Py_ssize_t start) noexcept nogil:
     """Both axes of box k, which is box i of the tables and has taps from `start` on."""
-    cdef Tables *tables = &making.call.tables
+    cdef Tables *tables = &inputs.job.tables
     cdef int32_t *spans = tables.spans + 2 * tables.spans_of_box * i
     cdef int32_t *window = tables.windows + 4 * i
     cdef uint8_t *outside = NULL
-    cdef Py_ssize_t itemsize = making.call.itemsize, low = 0, high = 0
+    cdef Py_ssize_t itemsize = inputs.job.itemsize, low = 0, high = 0
     cdef BoxAxis axis
     cdef TapsOut out
     cdef int a
@@ -134,25 +134,25 @@ cdef inline void axis_tables(
         out.slope_low = <char*>tables.tap_slopes + start * itemsize
         out.slope_high = <char*>out.slope_low + tables.taps * itemsize
     for a in range(2):
-        axis_of_box(&axis, making, k, a)
-        if tables.kind == SAMPLES:
-            outside = tables.outside + tables.spans_of_box * i + a * making.call.ph
-        axis_taps(<int>itemsize, &making.rule, &axis, <int>start, spans, outside, &out)
+        axis_of_box(&axis, inputs, k, a)
+        if tables.tap_kind == SAMPLES:
+            outside = tables.outside + tables.spans_of_box * i + a * inputs.job.ph
+        axis_taps(<int>itemsize, &inputs.rule, &axis, <int>start, spans, outside, &out)
         hull(spans, 0, axis.bins, tables.tap_pixel, &low, &high)
         window[0], window[1] = <int32_t>low, <int32_t>high
-        if tables.kind == SAMPLES and window[0] < window[1]:
+        if tables.tap_kind == SAMPLES and window[0] < window[1]:
             window[1] = min(window[1], axis.extent - 1) + 1    # and the pixel after the sample
         spans += 2 * axis.bins
         window += 2
 
 
 cdef inline void box_tables(
-        const Making *making, Py_ssize_t i, Py_ssize_t k, Py_ssize_t start,
+        const TableInputs *inputs, Py_ssize_t i, Py_ssize_t k, Py_ssize_t start,
         TapSlots *slots) noexcept nogil:
-    if making.call.tables.kind == SPARSE_TAPS:
-        sparse_tables(making, i, k, start, slots)
+    if inputs.job.tables.tap_kind == SPARSE_TAPS:
+        sparse_tables(inputs, i, k, start, slots)
     else:
-        axis_tables(making, i, k, start)
+        axis_tables(inputs, i, k, start)
 
 
 cdef inline void *allocate(Tables *tables, Py_ssize_t count, Py_ssize_t size) except NULL:
@@ -163,15 +163,15 @@ cdef inline void *allocate(Tables *tables, Py_ssize_t count, Py_ssize_t size) ex
     return memory
 
 
-cdef inline int make_windows(Call *call, Py_ssize_t count) except -1:
+cdef inline int make_windows(LevelJob *job, Py_ssize_t count) except -1:
     """Room for the windows of the next boxes, and what their order knows."""
-    cdef Tables *tables = &call.tables
-    cdef const Py_ssize_t *starts = call.order.starts
+    cdef Tables *tables = &job.tables
+    cdef const Py_ssize_t *starts = job.order.starts
     cdef Py_ssize_t n
-    tables.rows, tables.count = call.order.boxes + tables.first, count
+    tables.rows, tables.count = job.order.boxes + tables.first, count
     tables.stop = tables.first + count
-    tables.starts = <Py_ssize_t*>allocate(tables, call.map.images + 1, sizeof(Py_ssize_t))
-    for n in range(call.map.images + 1):
+    tables.starts = <Py_ssize_t*>allocate(tables, job.map.images + 1, sizeof(Py_ssize_t))
+    for n in range(job.map.images + 1):
         tables.starts[n] = (min(max(starts[n] - starts[0], tables.first), tables.stop)
                             - tables.first)
     tables.windows = <int32_t*>allocate(tables, count, 4 * sizeof(int32_t) + 2)
@@ -187,15 +187,15 @@ cdef inline int make_taps(Tables *tables, Py_ssize_t taps, int itemsize) except 
         raise MemoryError(f"the tables of boxes have {taps} taps, more than can be counted")
     tables.taps = taps
     tables.spans = <int32_t*>allocate(tables, 2 * spans, sizeof(int32_t))
-    if tables.kind != PIXEL_SPANS:
+    if tables.tap_kind != PIXEL_SPANS:
         tables.tap_pixel = <int32_t*>allocate(tables, tables.numbers_of_tap * taps, sizeof(int32_t))
         tables.tap_weight = allocate(tables, taps, itemsize)
     if tables.slopes_of_tap > 0:
         tables.tap_slopes = allocate(tables, tables.slopes_of_tap * taps, itemsize)
-    if tables.kind == SAMPLES:
+    if tables.tap_kind == SAMPLES:
         tables.outside = <uint8_t*>allocate(tables, spans, 1)
-    if tables.kind == SPARSE_TAPS:
-        tables.thin = <int32_t*>allocate(tables, tables.count, sizeof(int32_t))
+    if tables.tap_kind == SPARSE_TAPS:
+        tables.few_taps = <int32_t*>allocate(tables, tables.count, sizeof(int32_t))
     return 0
 
 
@@ -217,97 +217,97 @@ cdef inline Py_ssize_t bytes_of_box(const Tables *tables) noexcept nogil:
 
 
 cdef inline Py_ssize_t place_taps(
-        const Making *making, const int32_t *order, Py_ssize_t count, TapSlots *slots,
+        const TableInputs *inputs, const int32_t *order, Py_ssize_t count, TapSlots *slots,
         Py_ssize_t *starts) noexcept nogil:
     """Say where there is room for the taps of at most `count` boxes, which starts at 0.
 
     Returns how many boxes TABLE_BYTES have room for, at least 1.
     """
-    cdef const Tables *tables = &making.call.tables
+    cdef const Tables *tables = &inputs.job.tables
     cdef Py_ssize_t tap_bytes = (tables.numbers_of_tap * sizeof(int32_t)
-                                 + (1 + tables.slopes_of_tap) * making.call.itemsize)
+                                 + (1 + tables.slopes_of_tap) * inputs.job.itemsize)
     cdef Py_ssize_t i
     cdef double taps, total = 0
     starts[0] = 0
     for i in range(count):
-        taps = max_taps(making, order[i])
+        taps = max_taps(inputs, order[i])
         total += taps * tap_bytes + bytes_of_box(tables)
         if i > 0 and total > TABLE_BYTES:
             return i
-        if tables.kind == SPARSE_TAPS and taps > MAX_TAPS_BOUND:
-            taps = count_sparse_taps(making, order[i], slots)
+        if tables.tap_kind == SPARSE_TAPS and taps > MAX_TAPS_BOUND:
+            taps = count_sparse_taps(inputs, order[i], slots)
         starts[i + 1] = starts[i] + <Py_ssize_t>taps
     return count
 
 
 cdef inline Py_ssize_t boxes_of_a_second(
-        const Making *making, const int32_t *order, Py_ssize_t count) noexcept nogil:
+        const TableInputs *inputs, const int32_t *order, Py_ssize_t count) noexcept nogil:
     """How many of `count` boxes read no more than STEP_VECTORS lane vectors, at least 1.
 
     Python looks for signals, as of Ctrl-C, between steps alone.
     """
-    cdef const Call *call = making.call
-    cdef double scale = call.scale.y * call.scale.x, all_of_map, area, vectors = 0
-    cdef double blocks = (call.channels * call.channels_per_output) // call.lanes + 1
+    cdef const LevelJob *job = inputs.job
+    cdef double scale = job.scale.y * job.scale.x, all_of_map, area, vectors = 0
+    cdef double blocks = (job.channels * job.channels_per_output) // job.lanes + 1
     cdef const double *box
     cdef Py_ssize_t i
-    all_of_map = (<double>call.map.rows * call.map.columns + <double>call.ph * call.pw) * blocks
+    all_of_map = (<double>job.map.rows * job.map.columns + <double>job.ph * job.pw) * blocks
     if count * all_of_map <= STEP_VECTORS:
         return count
     for i in range(count):
-        box = making.boxes.numbers + making.boxes.width * order[i]
-        area = box[2] * box[3] if call.edges == 5 else (box[2] - box[0]) * (box[3] - box[1])
-        area = min(fabs(area) * scale, <double>call.map.rows * call.map.columns)
-        vectors += (area + <double>call.ph * call.pw) * blocks
+        box = inputs.boxes.numbers + inputs.boxes.width * order[i]
+        area = box[2] * box[3] if job.edges == 5 else (box[2] - box[0]) * (box[3] - box[1])
+        area = min(fabs(area) * scale, <double>job.map.rows * job.map.columns)
+        vectors += (area + <double>job.ph * job.pw) * blocks
         if i > 0 and vectors > STEP_VECTORS:
             return i
     return count
 
 
 cdef inline int make_tables(
-        const Making *making, Py_ssize_t max_boxes, int threads) except -1:
+        const TableInputs *inputs, Py_ssize_t max_boxes, int threads) except -1:
     """Fill the tables of a level, empty but for `first`: of the boxes from there on, at most
     max_boxes, no more than fit TABLE_BYTES and than take about a second, but at least one."""
-    cdef Call *call = making.call
-    cdef Tables *tables = &call.tables
-    cdef Py_ssize_t count = min(call.order.count - tables.first, max_boxes), i
-    cdef const int32_t *box = call.order.boxes + tables.first
+    cdef LevelJob *job = inputs.job
+    cdef Tables *tables = &job.tables
+    cdef Py_ssize_t count = min(job.order.count - tables.first, max_boxes), i
+    cdef const int32_t *box = job.order.boxes + tables.first
     cdef Py_ssize_t *starts
     cdef TapSlots *slots = NULL
-    set_kind(tables, call, kind_of(making.rule.kind))
+    set_kind(tables, job, kind_of(inputs.rule.kind))
     count = min(count, max(TABLE_BYTES // bytes_of_box(tables), 1))
-    count = boxes_of_a_second(making, box, count)
+    count = boxes_of_a_second(inputs, box, count)
     threads = startable(threads if count * tables.spans_of_box >= MIN_PARALLEL_BINS else 1)
     starts = <Py_ssize_t*>room_for(count + 1, sizeof(Py_ssize_t))
     try:
-        if tables.kind == SPARSE_TAPS:
+        if tables.tap_kind == SPARSE_TAPS:
             slots = make_slots(threads)
         with nogil:
-            count = place_taps(making, box, count, slots, starts)
-        make_windows(call, count)
-        make_taps(tables, starts[count], call.itemsize)
+            count = place_taps(inputs, box, count, slots, starts)
+        make_windows(job, count)
+        make_taps(tables, starts[count], job.itemsize)
         if threads == 1:               # a parallel region is not free even with one thread
             with nogil:
                 for i in range(count):
-                    box_tables(making, i, box[i], starts[i], slots)
+                    box_tables(inputs, i, box[i], starts[i], slots)
         else:
             for i in prange(count, nogil=True, num_threads=threads, schedule="dynamic",
                             chunksize=BOXES_AT_ONCE):
-                box_tables(making, i, box[i], starts[i], &slots[threadid()])
+                box_tables(inputs, i, box[i], starts[i], &slots[threadid()])
     finally:
         free(starts)
         free(slots)
     return 0
 
 
-cdef inline int whole_map_tables(Call *call) except -1:
+cdef inline int whole_map_tables(LevelJob *job) except -1:
     """All boxes of a level, with windows that are the whole map, and no taps."""
     cdef int32_t *window
-    make_windows(call, call.order.count)
-    window = call.tables.windows
-    for _ in range(call.order.count):
+    make_windows(job, job.order.count)
+    window = job.tables.windows
+    for _ in range(job.order.count):
         window[0] = window[2] = 0
-        window[1], window[3] = <int32_t>call.map.rows, <int32_t>call.map.columns
+        window[1], window[3] = <int32_t>job.map.rows, <int32_t>job.map.columns
         window += 4
     return 0
 
@@ -406,21 +406,21 @@ cdef inline int transpose_tables(
     return 0
 
 
-# ---------------------------------------------------------------------------- thin boxes
+# ------------------------------------------------------------------------- few taps
 
 cdef inline double window_area(const Tables *tables, Py_ssize_t i) noexcept nogil:
-    """Pixels of a window; of a thin box, only those that are packed."""
+    """Pixels of a window; of a box with few taps, only those that are packed."""
     cdef const int32_t *window = tables.windows + 4 * i
-    if tables.thin != NULL and tables.thin[i] > 0:
-        return tables.thin[i]
+    if tables.few_taps != NULL and tables.few_taps[i] > 0:
+        return tables.few_taps[i]
     return <double>(window[1] - window[0]) * (window[3] - window[2])
 
 
 cdef inline int make_slots_of_taps(Tables *tables) except -1:
-    """Room for slots, and no box that is thin yet."""
+    """Room for slots, and no box with few taps yet."""
     cdef Py_ssize_t tap
-    tables.thin = <int32_t*>allocate(tables, tables.count, sizeof(int32_t))
-    memset(tables.thin, 0, tables.count * sizeof(int32_t))
+    tables.few_taps = <int32_t*>allocate(tables, tables.count, sizeof(int32_t))
+    memset(tables.few_taps, 0, tables.count * sizeof(int32_t))
     tables.tap_slot = <int32_t*>allocate(tables, tables.taps, sizeof(int32_t))
     for tap in range(tables.taps):
         tables.tap_slot[tap] = <int32_t>(tables.slots_of_tap * tap)
@@ -442,32 +442,32 @@ cdef inline void set_slots_of_samples(
         tables.slot_pixel[2 * tap + 1] = <int32_t>min(tables.tap_pixel[tap] + 1, extent - 1)
 
 
-cdef inline Py_ssize_t find_thin_boxes(const Making *making) except -1:
+cdef inline Py_ssize_t find_few_taps(const TableInputs *inputs) except -1:
     """Mark boxes whose taps are in few rows and columns of their windows, and list those.
 
-    Return how many boxes are thin: their windows have many times more pixels than there can be
+    Return how many boxes have few taps: their windows have many times more pixels than there can be
     taps, which are two a sample at most.  There is no bound where the box decides how many samples
-    there are.  Neither the taps that lie on the map nor other boxes matter, so that a box is thin
+    there are.  Neither the taps that lie on the map nor other boxes matter, so that a box has few
     in every batch or in none.
     """
-    cdef const Call *call = making.call
-    cdef Tables *tables = &making.call.tables
+    cdef const LevelJob *job = inputs.job
+    cdef Tables *tables = &inputs.job.tables
     cdef const int32_t *spans = tables.spans
-    cdef int ph = call.ph, pw = call.pw
-    cdef double ratio = making.rule.sampling_ratio
-    cdef double area = THIN_GAIN * 4.0 * ph * pw * ratio * ratio
+    cdef int ph = job.ph, pw = job.pw
+    cdef double ratio = inputs.rule.sampling_ratio
+    cdef double area = FEW_TAPS_GAIN * 4.0 * ph * pw * ratio * ratio
     cdef Py_ssize_t i, rows, columns, found = 0
     for i in range(tables.count if ratio > 0 else 0):
         rows = tables.slots_of_tap * (spans[2 * ph - 1] - spans[0])
         columns = tables.slots_of_tap * (spans[2 * (ph + pw) - 1] - spans[2 * ph])
         if (window_area(tables, i) >= area and rows > 0 and columns > 0 and columns <= MAX_COLUMNS
                 and <double>rows * columns <= slope_pixels(SLOPE_BLOCKS)):
-            if tables.thin == NULL:
+            if tables.few_taps == NULL:
                 make_slots_of_taps(tables)
-            if tables.kind == SAMPLES:
-                set_slots_of_samples(tables, spans, ph, call.map.rows)
-                set_slots_of_samples(tables, spans + 2 * ph, pw, call.map.columns)
-            tables.thin[i] = <int32_t>(rows * columns)
+            if tables.tap_kind == SAMPLES:
+                set_slots_of_samples(tables, spans, ph, job.map.rows)
+                set_slots_of_samples(tables, spans + 2 * ph, pw, job.map.columns)
+            tables.few_taps[i] = <int32_t>(rows * columns)
             found += 1
         spans += 2 * (ph + pw)
     return found

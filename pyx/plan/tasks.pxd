@@ -12,8 +12,8 @@ How an image becomes tasks, here to read:
 
     cover     what its boxes read
     shares    into how many shares the method divides channel blocks and bins
-    chunk     the next boxes: enough work for one task for each share
-    load      how the tasks of this chunk get their pixels
+    boxes     the next ones: enough work for one task for each share
+    load      how these tasks get their pixels
     add       a task for each share
 
 Costs are counted in operations on a lane vector.
@@ -28,7 +28,7 @@ from plan.facts cimport TILE_PIXELS, rows_contiguous
 from plan.layout cimport slope_pixels
 from plan.method cimport Cover, Method, Shares, Work
 from plan.structs cimport (
-    GRAD_BOXES, GRAD_INPUT, PACK_ROWS, PACK_WINDOW, Call, Task, Tasks, writes_maps)
+    GRAD_BOXES, GRAD_INPUT, PACK_ROWS, PACK_WINDOW, LevelJob, Task, Tasks, writes_maps)
 from plan.tables cimport window_area
 from tuning cimport NARROW_COST, SLOPE_BLOCKS, TASKS_PER_THREAD
 
@@ -62,7 +62,7 @@ cdef inline int add_task(Tasks *tasks, Task task, double cost) except -1:
         if items == NULL:
             raise MemoryError(f"no room for {tasks.count + 1} tasks")
         tasks.items, tasks.room = <Task*>items, room
-    task.cost, task.place = cost, tasks.count
+    task.cost, task.index = cost, tasks.count
     tasks.items[tasks.count] = task
     tasks.count += 1
     return 0
@@ -92,7 +92,7 @@ cdef inline int compare_tasks(const void *one, const void *other) noexcept nogil
     cdef const Task *b = <const Task*>other
     if a.cost != b.cost:
         return -1 if a.cost > b.cost else 1
-    return -1 if a.place < b.place else 1
+    return -1 if a.index < b.index else 1
 
 
 # --- costs
@@ -102,41 +102,41 @@ cdef inline Py_ssize_t ceiling(Py_ssize_t a, Py_ssize_t b) noexcept nogil:
     return (a + b - 1) // b
 
 
-cdef inline double cost_of_box(const Call *call, Py_ssize_t box) noexcept nogil:
+cdef inline double cost_of_box(const LevelJob *job, Py_ssize_t box) noexcept nogil:
     """Return roughly how many operations a channel block takes: each pixel of the window takes
     one or two, each bin a few."""
-    return (PIXEL_COST * window_area(&call.tables, box)
-            + BIN_COST * (<Py_ssize_t>call.ph * call.pw))
+    return (PIXEL_COST * window_area(&job.tables, box)
+            + BIN_COST * (<Py_ssize_t>job.ph * job.pw))
 
 
 cdef inline Work work_of(
-        const Call *calls, const Method *const *methods, Py_ssize_t count,
+        const LevelJob *jobs, const Method *const *methods, Py_ssize_t count,
         int threads) noexcept nogil:
     cdef Work work
-    cdef const Call *call
+    cdef const LevelJob *job
     cdef Py_ssize_t level, i
     cdef double cost = 0
-    work.bins = <Py_ssize_t>calls.ph * calls.pw
-    work.blocks = work.units = ceiling(calls.channels, calls.lanes)
-    work.whole_blocks = calls.channels // calls.lanes
+    work.bins = <Py_ssize_t>jobs.ph * jobs.pw
+    work.blocks = work.units = ceiling(jobs.channels, jobs.lanes)
+    work.whole_blocks = jobs.channels // jobs.lanes
     work.tile_pixels = TILE_PIXELS
-    if calls.purpose == GRAD_BOXES and not calls.position_sensitive:
+    if jobs.purpose == GRAD_BOXES and not jobs.position_sensitive:
         work.units = (ceiling(work.whole_blocks, SLOPE_BLOCKS)
                       + work.blocks - work.whole_blocks)
         work.tile_pixels = slope_pixels(max(min(work.whole_blocks, SLOPE_BLOCKS), 1))
     for level in range(count):
-        call = &calls[level]
-        for i in range(call.tables.count):
-            cost += cost_of_box(call, i)
-        if writes_maps(call.purpose) and call.tables.count > 0:
-            cost += (<double>call.map.images * call.map.rows * call.map.columns
+        job = &jobs[level]
+        for i in range(job.tables.count):
+            cost += cost_of_box(job, i)
+        if writes_maps(job.purpose) and job.tables.count > 0:
+            cost += (<double>job.map.images * job.map.rows * job.map.columns
                      * (work.bins if methods[level].bins_apart else 1))
     cost *= work.blocks
     # A little more than an even share: where shares of bins are even, rounding must not divide the
     # boxes too.
     work.cost = EVEN_SHARE * cost / (TASKS_PER_THREAD * threads)
     work.threads = threads
-    if methods[0] != NULL and methods[0].bins_apart and not writes_maps(calls.purpose):
+    if methods[0] != NULL and methods[0].bins_apart and not writes_maps(jobs.purpose):
         cost *= NARROW_COST
     if cost < SERIAL_COST or threads == 1:
         work.threads, work.cost = 1, INFINITY
@@ -153,27 +153,27 @@ cdef inline Py_ssize_t first_block(const Work *work, Py_ssize_t unit) noexcept n
 
 
 cdef inline int list_tasks(
-        Tasks *tasks, const Call *calls, const Method *const *methods, Py_ssize_t count,
+        Tasks *tasks, const LevelJob *jobs, const Method *const *methods, Py_ssize_t count,
         int threads) except -1:
     """Fill the list for all levels, at least one, and return how many threads are worth waking.
 
     methods: of each level, or NULL where it has no boxes.
     """
-    cdef Work work = work_of(calls, methods, count, threads)
+    cdef Work work = work_of(jobs, methods, count, threads)
     cdef Py_ssize_t level, image
-    cdef const Call *call
+    cdef const LevelJob *job
     cdef Shares shares
     tasks.count = 0
     for level in range(count):
-        call = &calls[level]
-        if call.tables.count > 0 and writes_maps(call.purpose):
-            shares = methods[level].shares_to_write(call, &work)
-        for image in range(call.map.images if call.tables.count > 0 else 0):
-            if writes_maps(call.purpose):
-                add_image_to_write(tasks, call, &work, &shares, level, image)
+        job = &jobs[level]
+        if job.tables.count > 0 and writes_maps(job.purpose):
+            shares = methods[level].shares_to_write(job, &work)
+        for image in range(job.map.images if job.tables.count > 0 else 0):
+            if writes_maps(job.purpose):
+                add_image_to_write(tasks, job, &work, &shares, level, image)
             else:
-                add_image_to_read(tasks, call, &work, methods[level], level, image)
-    if work.threads > 1 and not writes_maps(calls.purpose):
+                add_image_to_read(tasks, job, &work, methods[level], level, image)
+    if work.threads > 1 and not writes_maps(jobs.purpose):
         qsort(tasks.items, tasks.count, sizeof(Task), compare_tasks)
     return min(work.threads, max(<int>tasks.count, 1))
 
@@ -181,31 +181,31 @@ cdef inline int list_tasks(
 # --- tasks that read: forward passes and gradients of the boxes
 
 cdef inline int add_image_to_read(
-        Tasks *tasks, const Call *call, const Work *work, const Method *method, Py_ssize_t level,
+        Tasks *tasks, const LevelJob *job, const Work *work, const Method *method, Py_ssize_t level,
         Py_ssize_t image) except -1:
-    cdef Py_ssize_t box = call.tables.starts[image], stop = call.tables.starts[image + 1]
-    cdef Cover cover = cover_of_boxes(call, box, stop), chunk
+    cdef Py_ssize_t box = job.tables.starts[image], stop = job.tables.starts[image + 1]
+    cdef Cover cover = cover_of_boxes(job, box, stop), of_task
     cdef Shares shares
     cdef Task task
     if box == stop:
         return 0
-    shares = method.shares_to_read(call, work, &cover, stop - box)
+    shares = method.shares_to_read(job, work, &cover, stop - box)
     task.level, task.image = level, image
     while box < stop:
         task.first_box = box
-        box = stop_of_chunk(call, work, &shares, cover.x1 - cover.x0, box, stop)
+        box = stop_of_task(job, work, &shares, cover.x1 - cover.x0, box, stop)
         task.stop_box = box
-        chunk = cover_of_boxes(call, task.first_box, box)
-        task.y0, task.y1, task.x0, task.x1 = chunk.y0, chunk.y1, chunk.x0, chunk.x1
-        task.load = load_of_chunk(call, work, &shares, &chunk, task.first_box, box)
+        of_task = cover_of_boxes(job, task.first_box, box)
+        task.y0, task.y1, task.x0, task.x1 = of_task.y0, of_task.y1, of_task.x0, of_task.x1
+        task.load = load_of_task(job, work, &shares, &of_task, task.first_box, box)
         if shares.divides_boxes:
-            shares.blocks = blocks_of_chunk(work, &chunk)
-        add_shares(tasks, work, shares, task, chunk.cost)
+            shares.blocks = blocks_of_task(work, &of_task)
+        add_shares(tasks, work, shares, task, of_task.cost)
     return 0
 
 
 cdef inline Cover cover_of_boxes(
-        const Call *call, Py_ssize_t first, Py_ssize_t stop) noexcept nogil:
+        const LevelJob *job, Py_ssize_t first, Py_ssize_t stop) noexcept nogil:
     cdef Cover cover
     cdef Py_ssize_t i, missing
     cdef double cost
@@ -214,35 +214,35 @@ cdef inline Cover cover_of_boxes(
     cover.y1 = cover.x1 = cover.max_rows = 0
     cover.area = cover.rows = cover.cost = cover.max_cost = 0
     for i in range(first, stop):
-        cost = cost_of_box(call, i)
+        cost = cost_of_box(job, i)
         cover.cost += cost
         cover.max_cost = max(cover.max_cost, cost)
-        window = call.tables.windows + 4 * i
+        window = job.tables.windows + 4 * i
         if window[0] < window[1] and window[2] < window[3]:
             cover.y0, cover.y1 = min(cover.y0, window[0]), max(cover.y1, window[1])
             cover.x0, cover.x1 = min(cover.x0, window[2]), max(cover.x1, window[3])
             cover.max_rows = max(cover.max_rows, window[1] - window[0])
-            cover.area += window_area(&call.tables, i)
+            cover.area += window_area(&job.tables, i)
             cover.rows += window[1] - window[0]
     if cover.y1 == 0:
         cover.y0 = cover.x0 = 0
     # Rows that are read whole and lie end to end are one long run, which is worth a few pixels.
-    missing = call.map.columns - (cover.x1 - cover.x0)
-    if rows_contiguous(call) and WHOLE_ROWS * missing <= call.map.columns:
-        cover.x0, cover.x1 = 0, call.map.columns
+    missing = job.map.columns - (cover.x1 - cover.x0)
+    if rows_contiguous(job) and WHOLE_ROWS * missing <= job.map.columns:
+        cover.x0, cover.x1 = 0, job.map.columns
     cover.hull = <double>(cover.y1 - cover.y0) * (cover.x1 - cover.x0)
     return cover
 
 
 cdef inline bint is_tall(
-        const Call *call, const Work *work, Py_ssize_t columns, Py_ssize_t box) noexcept nogil:
+        const LevelJob *job, const Work *work, Py_ssize_t columns, Py_ssize_t box) noexcept nogil:
     """Whether the tile has no room for the rows of a box, so that it cannot share packed rows."""
-    cdef const int32_t *window = call.tables.windows + 4 * box
+    cdef const int32_t *window = job.tables.windows + 4 * box
     return (window[1] - window[0]) * columns > work.tile_pixels
 
 
-cdef inline Py_ssize_t stop_of_chunk(
-        const Call *call, const Work *work, const Shares *shares, Py_ssize_t columns,
+cdef inline Py_ssize_t stop_of_task(
+        const LevelJob *job, const Work *work, const Shares *shares, Py_ssize_t columns,
         Py_ssize_t first, Py_ssize_t stop) noexcept nogil:
     """Return the end of the boxes of a task that begins with box `first`. The task has that box,
     and takes further ones while its share of blocks and bins costs no more than work.cost.
@@ -250,46 +250,46 @@ cdef inline Py_ssize_t stop_of_chunk(
     Tall boxes, which are sorted behind all others, have tasks of their own: a task that holds one
     of them would pack the window of each box.
     """
-    cdef bint packs = shares.pixel_cost > 0, tall = packs and is_tall(call, work, columns, first)
+    cdef bint packs = shares.pixel_cost > 0, tall = packs and is_tall(job, work, columns, first)
     cdef Py_ssize_t i = first
     cdef double cost = 0
     stop = min(stop, first + shares.max_boxes)
     while i < stop:
-        cost += cost_of_box(call, i)
+        cost += cost_of_box(job, i)
         if i > first and (cost * work.blocks / (shares.blocks * shares.bins) > work.cost
-                          or packs and is_tall(call, work, columns, i) != tall):
+                          or packs and is_tall(job, work, columns, i) != tall):
             break
         i += 1
     return i
 
 
-cdef inline Py_ssize_t blocks_of_chunk(const Work *work, const Cover *chunk) noexcept nogil:
+cdef inline Py_ssize_t blocks_of_task(const Work *work, const Cover *of_task) noexcept nogil:
     """Into how many shares blocks are divided for boxes that are much of what a thread does."""
-    cdef double shares = chunk.cost * work.blocks / (DIVIDE_SHARE * work.cost)
+    cdef double shares = of_task.cost * work.blocks / (DIVIDE_SHARE * work.cost)
     return min(max(<Py_ssize_t>ceil(shares), 1), work.units)
 
 
-cdef inline int load_of_chunk(
-        const Call *call, const Work *work, const Shares *shares, const Cover *chunk,
+cdef inline int load_of_task(
+        const LevelJob *job, const Work *work, const Shares *shares, const Cover *of_task,
         Py_ssize_t first, Py_ssize_t stop) noexcept nogil:
     """How the tasks of some boxes get their pixels."""
-    cdef double of_windows = shares.pixel_cost * chunk.area + shares.row_cost * chunk.rows
+    cdef double of_windows = shares.pixel_cost * of_task.area + shares.row_cost * of_task.rows
     if (shares.load == PACK_WINDOW and shares.pixel_cost > 0
-            and chunk.max_rows * (chunk.x1 - chunk.x0) <= work.tile_pixels
-            and cost_of_rows(call, work, chunk, first, stop) < of_windows):
+            and of_task.max_rows * (of_task.x1 - of_task.x0) <= work.tile_pixels
+            and cost_of_rows(job, work, of_task, first, stop) < of_windows):
         return PACK_ROWS
     return shares.load
 
 
 cdef inline double cost_of_rows(
-        const Call *call, const Work *work, const Cover *chunk, Py_ssize_t first,
+        const LevelJob *job, const Work *work, const Cover *of_task, Py_ssize_t first,
         Py_ssize_t stop) noexcept nogil:
     """Return what packing whole rows costs, in pixels: each row is packed once. Where the tile has
     no room for all of them, most boxes that take half of it move what it holds."""
-    cdef const int32_t *windows = call.tables.windows
-    cdef Py_ssize_t i, columns = chunk.x1 - chunk.x0
-    cdef double cost = chunk.hull
-    if chunk.hull > work.tile_pixels:
+    cdef const int32_t *windows = job.tables.windows
+    cdef Py_ssize_t i, columns = of_task.x1 - of_task.x0
+    cdef double cost = of_task.hull
+    if of_task.hull > work.tile_pixels:
         for i in range(first, stop):
             if 2 * (windows[4 * i + 1] - windows[4 * i]) * columns > work.tile_pixels:
                 cost += MOVE_COST * work.tile_pixels
@@ -299,7 +299,7 @@ cdef inline double cost_of_rows(
 # --- tasks that write: gradients of the input
 
 cdef inline void set_rectangles(
-        const Call *call, const Work *work, Py_ssize_t together, Shares *shares) noexcept nogil:
+        const LevelJob *job, const Work *work, Py_ssize_t together, Shares *shares) noexcept nogil:
     """Set the largest rectangles whose pixels, of so many bins together, the tile has room for.
 
     Rows are divided further only where images, blocks and bins do not make enough tasks.  In
@@ -307,19 +307,19 @@ cdef inline void set_rectangles(
     as large as they can be, and of whole rows.
     """
     cdef Py_ssize_t wanted = work.threads
-    cdef Py_ssize_t others = call.map.images * shares.blocks * shares.bins
-    shares.columns, shares.rows = call.map.columns, call.map.rows
-    if call.purpose == GRAD_INPUT:
+    cdef Py_ssize_t others = job.map.images * shares.blocks * shares.bins
+    shares.columns, shares.rows = job.map.columns, job.map.rows
+    if job.purpose == GRAD_INPUT:
         wanted *= TASKS_PER_THREAD
         shares.columns = max(min(shares.columns, TILE_PIXELS // together), 1)
         shares.rows = max(min(shares.rows, TILE_PIXELS // (shares.columns * together)), 1)
-    shares.bands = ceiling(call.map.rows, shares.rows)
+    shares.bands = ceiling(job.map.rows, shares.rows)
     if work.threads > 1:
         shares.bands = max(shares.bands, ceiling(wanted, max(others, 1)))
 
 
 cdef inline int add_image_to_write(
-        Tasks *tasks, const Call *call, const Work *work, const Shares *shares, Py_ssize_t level,
+        Tasks *tasks, const LevelJob *job, const Work *work, const Shares *shares, Py_ssize_t level,
         Py_ssize_t image) except -1:
     """Add the tasks of an image: bands of rows that cost as much each, cut to the columns that the
     tile has room for.  An image without boxes is written with zeros, unless gradients are added to
@@ -328,19 +328,19 @@ cdef inline int add_image_to_write(
     cdef double cost
     cdef Task task
     task.level, task.image = level, image
-    task.first_box, task.stop_box = call.tables.starts[image], call.tables.starts[image + 1]
+    task.first_box, task.stop_box = job.tables.starts[image], job.tables.starts[image + 1]
     task.load, task.y1 = shares.load, 0
-    if call.add and task.first_box == task.stop_box:
+    if job.add and task.first_box == task.stop_box:
         return 0
-    costs = <double*>room_for(call.map.rows + 1, sizeof(double))
-    cost = costs_of_rows(call, task.first_box, task.stop_box, costs)
+    costs = <double*>room_for(job.map.rows + 1, sizeof(double))
+    cost = costs_of_rows(job, task.first_box, task.stop_box, costs)
     try:
-        while task.y1 < call.map.rows:
+        while task.y1 < job.map.rows:
             task.y0, task.x1 = task.y1, 0
-            task.y1 = stop_of_band(call, shares, task.y0, costs, cost / shares.bands)
-            while task.x1 < call.map.columns:
+            task.y1 = stop_of_band(job, shares, task.y0, costs, cost / shares.bands)
+            while task.x1 < job.map.columns:
                 task.x0 = task.x1
-                task.x1 = min(task.x0 + shares.columns, call.map.columns)
+                task.x1 = min(task.x0 + shares.columns, job.map.columns)
                 add_shares(tasks, work, shares[0], task, 0)
     finally:
         free(costs)
@@ -348,29 +348,29 @@ cdef inline int add_image_to_write(
 
 
 cdef inline double costs_of_rows(
-        const Call *call, Py_ssize_t first, Py_ssize_t stop, double *costs) noexcept nogil:
+        const LevelJob *job, Py_ssize_t first, Py_ssize_t stop, double *costs) noexcept nogil:
     """Set the costs of each row, of which there is room for one more, and return their sum: the
     pixels that boxes cover are computed, and the whole row is written."""
     cdef Py_ssize_t i, y
     cdef double covered = 0, cost = 0
     cdef const int32_t *window
-    memset(costs, 0, (call.map.rows + 1) * sizeof(double))
+    memset(costs, 0, (job.map.rows + 1) * sizeof(double))
     # First where windows begin and end, then the sum of those that have begun and not ended.
     for i in range(first, stop):
-        window = call.tables.windows + 4 * i
+        window = job.tables.windows + 4 * i
         costs[window[0]] += window[3] - window[2]
         costs[window[1]] -= window[3] - window[2]
-    for y in range(call.map.rows):
+    for y in range(job.map.rows):
         covered += costs[y]
-        costs[y] = PIXEL_COST * covered + call.map.columns
+        costs[y] = PIXEL_COST * covered + job.map.columns
         cost += costs[y]
     return cost
 
 
 cdef inline Py_ssize_t stop_of_band(
-        const Call *call, const Shares *shares, Py_ssize_t first, const double *costs,
+        const LevelJob *job, const Shares *shares, Py_ssize_t first, const double *costs,
         double cost) noexcept nogil:
-    cdef Py_ssize_t y, stop = min(call.map.rows, first + shares.rows)
+    cdef Py_ssize_t y, stop = min(job.map.rows, first + shares.rows)
     cdef double seen = 0
     for y in range(first, stop):
         seen += costs[y]

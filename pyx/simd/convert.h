@@ -40,30 +40,30 @@ static inline float float_of_half(uint16_t half) {
     }
 
 /* Widens `count` elements of a small type. */
-static inline void widen_float(const char *from, int kind, ptrdiff_t count, float *to) {
+static inline void widen_float(const char *from, int dtype, ptrdiff_t count, float *to) {
     ptrdiff_t i = 0;
-    if (kind == HALF) {
+    if (dtype == HALF) {
 #if defined(__F16C__)
         for (; i + 8 <= count; i += 8)
             _mm256_storeu_ps(to + i,
                              _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(from + 2 * i))));
 #endif
         CONVERT(uint16_t, to[i] = float_of_half(x))
-    } else if (kind == BFLOAT)
+    } else if (dtype == BFLOAT)
         CONVERT(uint16_t, to[i] = float_of_bits((uint32_t)x << 16))
-    else if (kind == INT8)
+    else if (dtype == INT8)
         CONVERT(int8_t, to[i] = x)
-    else if (kind == INT16)
+    else if (dtype == INT16)
         CONVERT(int16_t, to[i] = x)
-    else if (kind == UINT16)
+    else if (dtype == UINT16)
         CONVERT(uint16_t, to[i] = x)
     else
         CONVERT(uint8_t, to[i] = x)
 }
 
 /* Small types are computed in float: nobody calls this, but code for both types compiles. */
-static inline void widen_double(const char *from, int kind, ptrdiff_t count, double *to) {
-    (void)from, (void)kind, (void)count, (void)to;
+static inline void widen_double(const char *from, int dtype, ptrdiff_t count, double *to) {
+    (void)from, (void)dtype, (void)count, (void)to;
 }
 
 /* Narrowing rounds to the nearest number, and to the even one of two that are equally near.  It
@@ -99,10 +99,10 @@ static inline int32_t whole_of_float(float value, float low, float high) {
 }
 
 /* Rounds `count` numbers to a small type. */
-static inline void narrow(const float *from, int kind, ptrdiff_t count, char *to) {
+static inline void narrow(const float *from, int dtype, ptrdiff_t count, char *to) {
     ptrdiff_t i = 0;
     uint16_t *two = (uint16_t *)to;
-    if (kind == HALF) {
+    if (dtype == HALF) {
 #if defined(__F16C__)
         for (; i + 8 <= count; i += 8) {
             __m128i halves = _mm256_cvtps_ph(_mm256_loadu_ps(from + i), _MM_FROUND_TO_NEAREST_INT);
@@ -110,13 +110,13 @@ static inline void narrow(const float *from, int kind, ptrdiff_t count, char *to
         }
 #endif
         CONVERT(float, two[i] = half_of_float(x))
-    } else if (kind == BFLOAT)
+    } else if (dtype == BFLOAT)
         CONVERT(float, two[i] = bfloat_of_float(x))
-    else if (kind == INT8)
+    else if (dtype == INT8)
         CONVERT(float, to[i] = (char)whole_of_float(x, INT8_MIN, INT8_MAX))
-    else if (kind == INT16)
+    else if (dtype == INT16)
         CONVERT(float, two[i] = (uint16_t)whole_of_float(x, INT16_MIN, INT16_MAX))
-    else if (kind == UINT16)
+    else if (dtype == UINT16)
         CONVERT(float, two[i] = (uint16_t)whole_of_float(x, 0, UINT16_MAX))
     else
         CONVERT(float, to[i] = (char)whole_of_float(x, 0, UINT8_MAX))
@@ -133,11 +133,11 @@ static NOINLINE void copy_runs(const char *from, ptrdiff_t row, ptrdiff_t column
 }
 
 /* Copies runs of `run` elements of a small type, and widens them. */
-static NOINLINE void widen_runs(const char *from, int kind, ptrdiff_t row, ptrdiff_t column,
+static NOINLINE void widen_runs(const char *from, int dtype, ptrdiff_t row, ptrdiff_t column,
                                 ptrdiff_t rows, ptrdiff_t columns, ptrdiff_t run, float *to) {
     for (ptrdiff_t y = 0; y < rows; y++)
         for (ptrdiff_t x = 0; x < columns; x++, to += run)
-            widen_float(from + y * row + x * column, kind, run, to);
+            widen_float(from + y * row + x * column, dtype, run, to);
 }
 
 #endif

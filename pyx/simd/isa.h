@@ -35,7 +35,6 @@
      OF(sum_numbers, type),                                                                        \
      OF(sum_rows, type),                                                                           \
      OF(add_numbers, type),                                                                        \
-     OF(add_number, type),                                                                         \
      OF(any_outside, type),                                                                        \
      OF(add_winners, type),                                                                        \
      OF(contract_sparse, type),                                                                    \

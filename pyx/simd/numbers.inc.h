@@ -77,26 +77,11 @@ static NOINLINE void NAME(add_numbers)(void *to, ptrdiff_t column, const void *f
     const REAL *numbers = (const REAL *)from;
     const int32_t *spans = bins->spans;
     for (; pixels > 0; pixels--, pixel++, spans += 2) {
-        REAL *at = (REAL *)to + *pixel * column, sum = *at;
+        REAL *at = (REAL *)to + *pixel * column;
+        REAL sum = PLANTED("a number replaces the sum") ? 0 : *at;
         for (ptrdiff_t j = spans[0]; j < spans[1]; j++)
             sum = NAME(FUSED)(weight[j], numbers[bins->pixel[j]], sum);
         *at = sum;
-    }
-}
-
-/* plane += the weights of a bin times its gradient. */
-static NOINLINE void NAME(add_number)(void *plane, ptrdiff_t row, ptrdiff_t column,
-                                      const void *gradient, const struct taps *y,
-                                      const struct taps *x) {
-    const REAL *weight_y = (const REAL *)y->weight, *weight_x = (const REAL *)x->weight;
-    const REAL value = *(const REAL *)gradient;
-    for (ptrdiff_t j = y->spans[0]; j < y->spans[1]; j++) {
-        REAL *to = (REAL *)plane + y->pixel[j] * row;
-        for (ptrdiff_t i = x->spans[0]; i < x->spans[1]; i++) {
-            REAL *at = to + x->pixel[i] * column;
-            const REAL before = PLANTED("a number replaces the sum") ? 0 : *at;
-            *at = NAME(FUSED)(weight_y[j], weight_x[i] * value, before);
-        }
     }
 }
 

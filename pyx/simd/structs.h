@@ -35,7 +35,7 @@ struct view {
    window has to lie in these columns and have no more than capacity_rows rows. */
 struct tile {
     char *plane; /* the first channel, at pixel (0, 0) */
-    int kind;    /* NumPy's character of the type */
+    int dtype;   /* NumPy's character of the type */
     int itemsize;
     struct strides strides; /* channel: between lanes */
     int lanes;              /* channels of the block */
@@ -112,6 +112,6 @@ struct plane_rows {
 enum { HALF = 'e', BFLOAT = 'E', BYTE = 'B', INT8 = 'b', INT16 = 'h', UINT16 = 'H' };
 
 /* The bytes of an element of a small type. */
-static inline ptrdiff_t small_size(int kind) { return kind == BYTE || kind == INT8 ? 1 : 2; }
+static inline ptrdiff_t small_size(int dtype) { return dtype == BYTE || dtype == INT8 ? 1 : 2; }
 
 #endif

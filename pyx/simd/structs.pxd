@@ -33,7 +33,7 @@ cdef extern from "simd/structs.h":
 
     ctypedef struct Tile "struct tile":
         char *plane
-        int kind
+        int dtype
         int itemsize
         Strides strides
         int lanes
@@ -107,7 +107,7 @@ cdef extern from "simd/structs.h":
 
     # Conditions have it behind `&`, which leaves nothing of it where it is 0.
     bint PLANTED(const char *name) noexcept nogil
-    Py_ssize_t small_size(int kind) noexcept nogil
+    Py_ssize_t small_size(int dtype) noexcept nogil
     void stream_fence() noexcept nogil
     void prefetch_l2(const void *line) noexcept nogil
     void prefetch_l1(const void *line) noexcept nogil

@@ -70,8 +70,6 @@ struct simd {
                      const struct taps *taps);
     void (*add_numbers)(void *to, ptrdiff_t column, const void *from, ptrdiff_t pixels,
                         const int32_t *pixel, const struct taps *bins);
-    void (*add_number)(void *plane, ptrdiff_t row, ptrdiff_t column, const void *gradient,
-                       const struct taps *y, const struct taps *x);
 
     /* scatter.inc.h */
     int (*any_outside)(const int32_t *index, ptrdiff_t count, int32_t pixels);
@@ -91,10 +89,10 @@ struct simd {
                               const int32_t *span, int slopes);
 
     /* convert.h */
-    void (*narrow)(const float *from, int kind, ptrdiff_t count, char *to);
+    void (*narrow)(const float *from, int dtype, ptrdiff_t count, char *to);
     void (*copy_runs)(const char *from, ptrdiff_t row, ptrdiff_t column, ptrdiff_t rows,
                       ptrdiff_t columns, size_t run, char *to);
-    void (*widen_runs)(const char *from, int kind, ptrdiff_t row, ptrdiff_t column, ptrdiff_t rows,
+    void (*widen_runs)(const char *from, int dtype, ptrdiff_t row, ptrdiff_t column, ptrdiff_t rows,
                        ptrdiff_t columns, ptrdiff_t run, float *to);
 
     /* vector.h */

@@ -93,9 +93,6 @@ cdef extern from "simd/table.h":
         void (*add_numbers)(
             void *to, Py_ssize_t column, const void *source, Py_ssize_t pixels,
             const int32_t *pixel, const Taps *bins) noexcept nogil
-        void (*add_number)(
-            void *plane, Py_ssize_t row, Py_ssize_t column, const void *gradient, const Taps *y,
-            const Taps *x) noexcept nogil
 
         # scatter.inc.h
         bint (*any_outside)(
@@ -119,12 +116,12 @@ cdef extern from "simd/table.h":
             const SlopeTaps *taps, const int32_t *span, int slopes) noexcept nogil
 
         # convert.h
-        void (*narrow)(const float *start, int kind, Py_ssize_t count, char *to) noexcept nogil
+        void (*narrow)(const float *start, int dtype, Py_ssize_t count, char *to) noexcept nogil
         void (*copy_runs)(
             const char *start, Py_ssize_t row, Py_ssize_t column, Py_ssize_t rows,
             Py_ssize_t columns, size_t run, char *to) noexcept nogil
         void (*widen_runs)(
-            const char *start, int kind, Py_ssize_t row, Py_ssize_t column, Py_ssize_t rows,
+            const char *start, int dtype, Py_ssize_t row, Py_ssize_t column, Py_ssize_t rows,
             Py_ssize_t columns, Py_ssize_t run, float *to) noexcept nogil
 
         # vector.h

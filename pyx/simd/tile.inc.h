@@ -41,10 +41,10 @@ static NOINLINE void NAME(pack)(const void *from, const struct strides *strides,
 }
 
 /* Packs pixels of a map of a small type, a few at a time. */
-static NOINLINE void NAME(pack_widened)(const char *from, int kind, const struct strides *strides,
+static NOINLINE void NAME(pack_widened)(const char *from, int dtype, const struct strides *strides,
                                         int lanes, ptrdiff_t rows, ptrdiff_t columns, REAL *to) {
     const struct strides step = *strides, run_step = {0, WIDEN_PIXELS, 0, 1};
-    const ptrdiff_t size = small_size(kind);
+    const ptrdiff_t size = small_size(dtype);
     REAL run[LANES * WIDEN_PIXELS];
     if (step.x == 1 && step.y == columns) {
         columns *= rows;
@@ -58,16 +58,16 @@ static NOINLINE void NAME(pack_widened)(const char *from, int kind, const struct
             count = !runs ? 1 : columns - x < WIDEN_PIXELS ? columns - x : WIDEN_PIXELS;
             if (runs) {
                 for (int l = 0; l < lanes; l++)
-                    NAME(widen)(from + (l * step.channel + x) * size, kind, count,
+                    NAME(widen)(from + (l * step.channel + x) * size, dtype, count,
                                 run + l * WIDEN_PIXELS);
                 NAME(pack)(run, &run_step, lanes, 1, count, to + x * LANES);
                 continue;
             }
             if (step.channel == 1)
-                NAME(widen)(from + x * step.x * size, kind, lanes, run);
+                NAME(widen)(from + x * step.x * size, dtype, lanes, run);
             else
                 for (int l = 0; l < lanes; l++)
-                    NAME(widen)(from + (l * step.channel + x * step.x) * size, kind, 1, run + l);
+                    NAME(widen)(from + (l * step.channel + x * step.x) * size, dtype, 1, run + l);
             memcpy(to + x * LANES, run, LANE_BYTES);
         }
 }
@@ -80,7 +80,7 @@ static NOINLINE void NAME(read_pixels)(const struct tile *tile, ptrdiff_t y, ptr
     if (tile->itemsize == sizeof(REAL))
         NAME(pack)(from, &tile->strides, tile->lanes, rows, columns, to);
     else
-        NAME(pack_widened)(from, tile->kind, &tile->strides, tile->lanes, rows, columns,
+        NAME(pack_widened)(from, tile->dtype, &tile->strides, tile->lanes, rows, columns,
                            (REAL *)to);
 }
 

@@ -1,5 +1,5 @@
 """What pyx/methods/methods.pyx offers to plans; here, where Cython looks for it."""
 from plan.method cimport Method
-from plan.structs cimport Call
+from plan.structs cimport LevelJob
 
-cdef const Method *method_of(const Call *call, Py_ssize_t thin) except NULL
+cdef const Method *method_of(const LevelJob *job, Py_ssize_t few) except NULL

@@ -3,7 +3,7 @@ from libc.stdint cimport int32_t
 
 from plan.method cimport Method
 from plan.rules cimport RuleNumbers
-from plan.structs cimport Boxes, Call, Tasks
+from plan.structs cimport Boxes, LevelJob, Tasks
 
 
 cdef class Arguments:
@@ -16,7 +16,7 @@ cdef class Rule:
 
 
 cdef class Plan:
-    cdef Call *calls               # of each level
+    cdef LevelJob *jobs               # of each level
     cdef const Method **methods    # of each level, or NULL where it has no boxes
     cdef Tasks tasks
     cdef readonly int threads      # that carry out this step
