@@ -7,11 +7,8 @@ from conftest import pairs, random_boxes
 from roicy._kernels.plan import Arguments, Plan
 from roicy._table import INTEGRATED, MAX_PIXEL, QUANTISED, WEIGHTED_SUM, Operator, sampled
 
-# These are enum Load of pyx/plan/structs.pxd.
-PACK_WINDOW, PACK_ROWS, COPY_ONCE, COPY_PER_BOX = range(4)
 BY_BINS = "channels_per_bin"
 BINS = (7, 7)
-TAPS = 2  # of enum Way
 SAMPLED = sampled(2, False)
 LANES = 16  # float32 in a lane vector
 # Each load is images, boxes and channels.
@@ -48,11 +45,6 @@ def random_work(rng, images, count, extents=(50, 76)):
 def all_of(extents, count=1):
     """Return boxes that cover the map."""
     return np.tile(np.array([[0, 0, 0, extents[1], extents[0]]], np.float32), (count, 1))
-
-
-def of_image(image, boxes):
-    """Return rows of boxes with an image in front."""
-    return np.insert(boxes, 0, image, axis=1).astype(np.float32)
 
 
 def maps_of(images, channels, extents, channels_last, kind):
@@ -126,14 +118,6 @@ def reading(slopes):
     return "grad_boxes" if slopes else "forward"
 
 
-def rectangle(windows):
-    """Return [y0, y1, x0, x1] around all windows that have pixels."""
-    windows = windows[(windows[:, 0] < windows[:, 1]) & (windows[:, 2] < windows[:, 3])]
-    if len(windows) == 0:
-        return [0, 0, 0, 0]
-    return [windows[:, 0].min(), windows[:, 1].max(), windows[:, 2].min(), windows[:, 3].max()]
-
-
 def boxes_of(task):
     return slice(task["first_box"], task["stop_box"])
 
@@ -173,7 +157,7 @@ def most_loaded(costs, threads):
 @pairs(load=LOADS, lie=LIE, threads=[1, 2, 3, 8, 16, 128], slopes=[False, True])
 def test_reading_covers_everything_once_and_evenly(load, lie, threads, slopes, rng):
     """Boxes of any size are divided evenly among so many threads.  The smallest share is one
-    channel block of the largest box, or a group of eight blocks for gradients of the boxes.
+    channel block of the largest box, or the blocks whose gradients of the boxes are summed.
     """
     (images, count, channels), (channels_last, kind, position_sensitive) = load, lie
     channels = whole_blocks(channels, kind)
@@ -185,180 +169,52 @@ def test_reading_covers_everything_once_and_evenly(load, lie, threads, slopes, r
         channels_last=channels_last, kind=kind, position_sensitive=position_sensitive,
     )  # fmt: skip
     assert 1 <= used <= threads
-    tables = plan.tables()
-    by_bins = plan.method() == BY_BINS  # a task is for some bins
+    tables, blocks = plan.tables(), -(-channels // LANES)
     of_box, windows = images_of(boxes, tables), tables.windows
-    blocks = -(-channels // LANES)
-    unit = 8 if slopes and not by_bins else 1  # blocks of a group, whose slopes are summed together
-    done = np.zeros((count, blocks, 49 if by_bins else 1), int)
+    bins = 49 if plan.method() == BY_BINS else 1  # that tasks are for
+    done = np.zeros((count, blocks, bins), int)
+    costs = []
     for task in tasks:
         mine = boxes_of(task)
         assert (of_box[mine] == task["image"]).all()
-        done[mine, blocks_of(task), bins_of(task) if by_bins else 0] += 1
-        assert by_bins or (task["first_bin"], task["stop_bin"]) == (0, 49)
-        assert task["first_block"] % unit == 0 or task["first_block"] == channels // LANES
-        assert task["stop_block"] % unit == 0 or task["stop_block"] in (blocks, channels // LANES)
-        # The results of a task for several boxes fit a megabyte.
-        assert not by_bins or size(boxes_of(task)) * size(bins_of(task)) * 64 <= 2**20
-        around = rectangle(windows[mine])
-        if not channels_last and 16 * (76 - (around[3] - around[2])) <= 76:
-            around[2:] = 0, 76  # whole rows are read, since they lie end to end
-        assert [task[side] for side in ("y0", "y1", "x0", "x1")] == around
-        if task["load"] == COPY_PER_BOX:
-            assert channels_last and kind == "e" and not by_bins
-        elif task["load"] != PACK_WINDOW:
-            copied = task["load"] == COPY_ONCE
-            # With few channels, lanes are bin rows.  The task says that rows are packed, but they
-            # are not.
-            packs = by_bins or not channels_last
-            assert channels_last if copied else packs
-            assert task["stop_block"] <= task["first_block"] + unit or (copied and not by_bins)
-            together = size(bins_of(task) if by_bins else blocks_of(task))
-            pixels = size(rows_of(task)) * size(columns_of(task))
-            assert not copied or together * pixels * 64 <= 4 << 20
+        done[mine, blocks_of(task), bins_of(task)] += 1
+        read = [w for w in windows[mine] if w[0] < w[1] and w[2] < w[3]]
+        for y0, y1, x0, x1 in read:
+            assert task["y0"] <= y0 and y1 <= task["y1"]
+            assert task["x0"] <= x0 and x1 <= task["x1"]
+        shares = size(blocks_of(task)) * min(size(bins_of(task)), bins)
+        costs.append(box_cost(windows[mine]).sum() * shares)
     assert (done == 1).all()
-    if threads > 1 and used == 1:
-        assert box_cost(windows).sum() * blocks * (10 if by_bins else 1) < 100000
     if used > 1:
-        costs = [
-            box_cost(windows[boxes_of(task)]).sum()
-            * size(blocks_of(task))
-            * (size(bins_of(task)) if by_bins else 1)
-            for task in tasks
-        ]
         one_box = box_cost(windows).max() * threads / sum(costs)
-        if slopes and not by_bins:
-            one_box *= min(max(channels // LANES, 1), 8)
+        if slopes and bins == 1:
+            one_box *= max(size(blocks_of(task)) for task in tasks)
         assert most_loaded(costs, threads) <= max(1.3, one_box)
-
-
-@pytest.mark.parametrize(
-    ("count", "extents", "load"),
-    [(300, (50, 76), COPY_ONCE), (300, (60, 80), COPY_PER_BOX), (2, (50, 76), COPY_PER_BOX)],
-)
-def test_small_types_are_widened_once_while_there_is_room(count, extents, load, rng):
-    """Small types are widened for each box, or once if there is room and several boxes read."""
-    boxes = np.tile(
-        np.array(
-            [[-0.5, -0.5, 5, 5], [extents[1] - 5, extents[0] - 5, extents[1], extents[0]]],
-            np.float32,
-        ),
-        (count // 2, 1),
-    )
-    plan = planned(
-        "forward", of_image(0, boxes), 256, extents=extents, channels_last=True, kind="e"
-    )
-    assert (tasks_of(plan)["load"] == load).all()
-
-
-@pytest.mark.parametrize(("threads", "slopes"), [(1, False), (2, False), (1, True)])
-def test_tall_boxes_do_not_keep_others_from_sharing_rows(threads, slopes, rng):
-    extents, count, side = (300, 400), 400, 18 if slopes else 35
-    low = rng.uniform((0, 0), (extents[1] - side, extents[0] - side), (count, 2))
-    boxes = np.column_stack([low, low + rng.uniform(side / 2, side, (count, 2))]).astype(np.float32)
-    boxes[::99, 1], boxes[::99, 3] = 5, 290
-    boxes[0, [0, 2]], boxes[99, [0, 2]] = (0, 9), (390, 399)
-    plan = planned(reading(slopes), of_image(0, boxes), 128, threads, extents=extents)
-    tables, tasks = plan.tables(), tasks_of(plan)
-    rows = tables.windows[:, 1] - tables.windows[:, 0]
-    assert ((rows > (40 if slopes else 163)) == (tables.rows % 99 == 0)).all()
-    sharing = np.zeros(count, bool)
-    for task in tasks[tasks["load"] == PACK_ROWS]:
-        sharing[tables.rows[boxes_of(task)]] = True
-    assert np.flatnonzero(~sharing).tolist() == list(range(0, count, 99))
-
-
-@pytest.mark.parametrize(("rows", "sharing"), [(15, True), (30, False)])
-def test_boxes_that_take_most_of_the_tile_do_not_share_rows(rows, sharing, rng):
-    """A box that takes most of the tile would replace its rows.  Flatter boxes of as many pixels
-    share them.
-    """
-    low = rng.uniform((0, 0), (400 - 450 // rows, 300 - rows), (200, 2))
-    boxes = np.column_stack([low, low + np.array([450 / rows, rows])]).astype(np.float32)
-    plan = planned("grad_boxes", of_image(0, boxes), 128, rule=INTEGRATED, extents=(300, 400))
-    assert (tasks_of(plan)["load"] == (PACK_ROWS if sharing else PACK_WINDOW)).all()
-
-
-@pytest.mark.parametrize("threads", [1, 2])
-@pytest.mark.parametrize(("channels", "extents", "most"), [
-    (256, (100, 152), 2), (256, (200, 304), 1), (256, (256, 257), None), (128, (200, 304), 1),
-    (112, (200, 304), None), (1024, (60, 90), 7), (250, (100, 152), None),
-])  # fmt: skip
-def test_pixels_of_large_boxes_are_copied_while_there_is_room(channels, extents, most, threads):
-    """Boxes cover the map, which has 7 blocks of channels and more."""
-    work = (all_of(extents, 40), channels, threads)
-    options = {"rule": INTEGRATED, "extents": extents, "channels_last": True}
-    tasks = tasks_of(planned("forward", *work, **options))
-    assert (tasks["load"] == (PACK_WINDOW if most is None else COPY_ONCE)).all()
-    blocks = tasks["stop_block"] - tasks["first_block"]
-    assert most is None or (
-        blocks.max() <= most and blocks.max() * extents[0] * extents[1] * 64 <= 4 << 20
-    )
-    slopes = tasks_of(planned("grad_boxes", *work, **options))
-    assert (slopes["load"] == PACK_WINDOW).all()
-
-
-@pytest.mark.parametrize(
-    ("extents", "most"),
-    [((50, 76), 16), ((100, 152), 4), ((128, 128), 4), ((128, 129), None), ((200, 304), None)],
-)
-@pytest.mark.parametrize("channels_last", [False, True])
-def test_bins_of_a_pixel_are_copied_while_there_is_room(extents, most, channels_last, rng):
-    tasks = tasks_of(planned(
-        "forward", random_work(rng, 1, 4000, extents), 10,
-        extents=extents, channels_last=channels_last, position_sensitive=True,
-    ))  # fmt: skip
-    if not channels_last or most is None:
-        assert np.isin(tasks["load"], (PACK_WINDOW, PACK_ROWS)).all()
-        return
-    assert (tasks["load"] == COPY_ONCE).all()
-    bins = tasks["stop_bin"] - tasks["first_bin"]
-    assert 3 <= bins.min() and bins.max() <= most
-
-
-@pytest.mark.parametrize(("ratio", "load"), [(1, PACK_WINDOW), (0, PACK_ROWS), (-1, PACK_ROWS)])
-def test_adaptive_grids_are_not_thin(ratio, load):
-    """They have a sample a pixel, and the rows of all bins together are more than the map."""
-    rule = sampled(ratio, False)
-    plan = planned("forward", all_of((150, 160)), 128, rule=rule, extents=(150, 160))
-    assert (tasks_of(plan)["load"] == load).all()
-    assert (plan.tables().ways == TAPS).all() == (ratio == 1)
-
-
-def test_few_boxes_are_not_worth_copying(rng):
-    boxes = random_work(rng, 1, 1)
-    plan = planned("forward", boxes, 10, channels_last=True, position_sensitive=True)
-    tasks = tasks_of(plan)
-    assert (tasks["load"] == PACK_WINDOW).all()
 
 
 @pairs(
     load=[load for load in LOADS if load[2] != 2048],
+    purpose=["grad_input", "max_pixel_grad"],
     channels_last=[False, True],
     position_sensitive=[False, True],
-    threads=[1, 2, 128],
+    threads=[1, 2, 7, 128],
 )
-def test_writing_covers_every_pixel_once(load, channels_last, position_sensitive, threads, rng):
+def test_writing_covers_every_pixel_once(
+    load, purpose, channels_last, position_sensitive, threads, rng
+):
     images, count, channels = load
     boxes = random_work(rng, images, count)
     plan, tasks, used = work_of(
-        "grad_input", boxes, channels, threads, images=images,
-        channels_last=channels_last, position_sensitive=position_sensitive,
+        purpose, boxes, channels, threads, images=images, channels_last=channels_last,
+        position_sensitive=position_sensitive and purpose == "grad_input",
     )  # fmt: skip
     assert 1 <= used <= threads
     starts = plan.tables().starts
-    by_bins = plan.method() == BY_BINS
-    blocks = -(-channels // LANES)
-    pixels = np.zeros((images, blocks, 49 if by_bins else 1, 50, 76), np.int8)
+    bins = 49 if plan.method() == BY_BINS else 1
+    pixels = np.zeros((images, -(-channels // LANES), bins, 50, 76), np.int8)
     for task in tasks:
-        assert by_bins or (task["first_bin"], task["stop_bin"]) == (0, 49)
-        bins = bins_of(task) if by_bins else 0
-        assert (
-            not by_bins
-            or task["stop_bin"] == task["first_bin"] + 1
-            or (task["load"] == COPY_ONCE and channels_last)
-        )
-        pixels[task["image"], blocks_of(task), bins, rows_of(task), columns_of(task)] += 1
+        blocks, rows, columns = blocks_of(task), rows_of(task), columns_of(task)
+        pixels[task["image"], blocks, bins_of(task), rows, columns] += 1
         mine = boxes_of(task)
         all_of_them = starts[task["image"]], starts[task["image"] + 1]
         assert mine.start == mine.stop or (mine.start, mine.stop) == all_of_them
@@ -389,61 +245,13 @@ def test_writing_is_bounded_by_the_tile(extents, position_sensitive, threads):
     )  # fmt: skip
     tables = plan.tables()
     assert (tables.windows == [[0, height, 0, width]]).all()
-    by_bins = position_sensitive and extents != (3000, 100000)  # there a step has few boxes
-    assert by_bins == (plan.method() == BY_BINS)
+    by_bins = plan.method() == BY_BINS
     tasks = tasks_of(plan)
     areas = (tasks["y1"] - tasks["y0"]) * (tasks["x1"] - tasks["x0"])
     if by_bins:
         areas *= tasks["stop_bin"] - tasks["first_bin"]
     assert areas.max() * 64 <= 4 * 2**20
     assert areas.sum() == height * width * (49 if by_bins else 1)
-
-
-@pytest.mark.parametrize("extents", [(50, 76), (256, 257), (300, 400)])
-@pytest.mark.parametrize("threads", [1, 2, 7])
-@pytest.mark.parametrize("channels_last", [False, True])
-def test_threads_that_share_pixels_have_tiles(extents, threads, channels_last, rng):
-    """Tasks of the gradient of roi_pool go through all bins of their blocks."""
-    boxes = random_work(rng, 1, 300, extents)
-    options = {"extents": extents, "channels_last": channels_last}
-    tasks = tasks_of(planned("max_pixel_grad", boxes, 60, threads, **options))
-    pixels = np.zeros((4, *extents), np.int8)
-    for task in tasks:
-        pixels[blocks_of(task), rows_of(task), columns_of(task)] += 1
-        assert (task["x0"], task["x1"]) == (0, extents[1])
-    assert (pixels == 1).all()
-    room = (
-        (tasks["y1"] - tasks["y0"]) * extents[1] * (tasks["stop_block"] - tasks["first_block"]) * 64
-    )
-    have_tiles = tasks["load"] == COPY_ONCE
-    assert (
-        have_tiles.all()
-        if channels_last and threads > 1 and extents == (50, 76)
-        else not have_tiles.any()
-    )
-    assert (room[have_tiles] <= 4 * 2**20).all()
-
-
-@pytest.mark.parametrize(
-    ("purpose", "boxes", "channels", "position_sensitive", "method"),
-    [
-        # With few channels, and channels of its own for each bin, lanes would stay empty.
-        ("forward", 100, 4, True, "numbers"),
-        ("forward", 100, 5, True, BY_BINS),
-        ("grad_boxes", 100, 4, True, BY_BINS),
-        # A few pixels of a few channels are added faster than a tile is cleared and stored.
-        ("grad_input", 1, 4, False, "numbers"),
-        ("grad_input", 1, 5, False, "planes"),
-        ("grad_input", 100, 4, False, "planes"),
-        ("grad_input", 2, 64, True, "numbers"),
-        ("grad_input", 1000, 64, True, BY_BINS),
-    ],
-)
-def test_numbers_are_for_few_channels(purpose, boxes, channels, position_sensitive, method, rng):
-    work = random_work(rng, 1, 100)[:1].repeat(boxes, 0)
-    work[:, 1:] = 5.3, 4.2, 40.1, 30.7
-    plan = planned(purpose, work, channels, position_sensitive=position_sensitive)
-    assert plan.method() == method
 
 
 def test_adding_leaves_other_images_alone():
