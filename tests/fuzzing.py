@@ -14,7 +14,7 @@ The bytes of a string decide the arguments of its call, which may be valid or ho
 Whatever the bytes are, a call returns the defined value, or it raises an error that names an
 argument and has written nothing.  Each instruction set gives the same bits on one thread and on
 two, in both layouts, and for a box or an image alone.  Between instruction sets there is a bound.
-The sanitizers see whether a call reads or writes where it must not (CONTRIBUTING.md).  Writes
+The sanitizers see whether a call reads or writes where it must not (README.md).  Writes
 beside `out` are seen here too.
 
 A target is a function in TARGETS, which makes a call from bytes; fuzz/ has a file for each kind.

@@ -80,7 +80,7 @@ def test_parameters():
 
 def test_nothing_is_hidden():
     """No line of a page begins with a percent sign, by which MyST takes it for a comment."""
-    pages = [*DOCS.rglob("*.md"), *ROOT.glob("*.md"), ROOT / "pyx/README.md"]
+    pages = [*DOCS.rglob("*.md"), *ROOT.glob("*.md"), *ROOT.glob("*/README.md")]
     hidden = [
         f"{page.name}: {line}"
         for page in pages
@@ -107,7 +107,7 @@ PAGES = [
     *(page for page in DOCS.rglob("*.md") if not {"auto_examples", "generated"} & {*page.parts}),
     *ROOT.glob("*.md"),
     *(ROOT / "examples").rglob("*.md"),
-    ROOT / "pyx/README.md",
+    *(ROOT / name / "README.md" for name in ("asv_bench", "pyx", "tests")),
 ]
 BLOCK = re.compile(r"^( *)```(\S*)\n(.*?)^ *```$", re.DOTALL | re.MULTILINE)
 # what blocks may need that is not there; all else has to be there

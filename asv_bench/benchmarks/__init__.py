@@ -1,1 +1,1 @@
-"""The ASV suite of roicy; CONTRIBUTING.md says how to run it and what to trust."""
+"""The ASV suite of roicy; asv_bench/README.md says how to run it and what to trust."""
