@@ -61,6 +61,9 @@ VALUES = {
         rng.choice([-1, 1], shape) * 10.0 ** rng.uniform(-15, 15, shape)
     ),
     "positive": lambda rng, shape: rng.uniform(1, 2, shape),  # here roundings add up
+    "zeros of either sign": lambda rng, shape: np.copysign(
+        rng.integers(0, 2, shape), rng.standard_normal(shape)
+    ),
 }
 
 

@@ -1,19 +1,15 @@
-"""Few channels, for which lanes are bin rows, or numbers are computed one by one."""
-
-import itertools
+"""Few channels, for which lanes are bin rows."""
 
 import numpy as np
 from conftest import (
     DTYPES,
     ISAS,
-    LAYOUTS,
     assert_equal_but_for_order,
     assert_same_bits,
     lying_apart,
     operator,
     pairs,
     random_boxes,
-    same_passes,
     views,
 )
 
@@ -115,28 +111,6 @@ def test_few_channels_of_wide_maps(isa, rng):
     out = roicy.roi_align(x, boxes, (8, 3), num_threads=1)
     for k in range(len(boxes)):
         assert_same_bits(roicy.roi_align(x, boxes[k : k + 1], (8, 3)), out[k : k + 1])
-
-
-@pairs(
-    name=["roi_align", "ps_roi_align", "roi_pool"],
-    sides=[(1, 8), (5, 60)],
-    channels=[1, 2, 4, 5],
-    dtype=DTYPES,
-    isa=ISAS,
-)
-def test_numbers_one_by_one(name, sides, channels, dtype, isa, rng):
-    """In some layouts, few channels are computed number by number.  They have the same bits, and
-    zeros have the same sign.
-    """
-    (n, h, w), bins = (2, 90, 100), (2, 3)
-    boxes = random_boxes(rng, n, 20, (h, w), dtype)
-    boxes[:, 3:] = boxes[:, 1:3] + rng.uniform(*sides, (20, 2))
-    channels_per_output = 6 if name == "ps_roi_align" else 1
-    x = rng.standard_normal((n, channels * channels_per_output, h, w)).astype(dtype)
-    x = np.copysign(np.where(x < 1, 0, -x), x)  # a maximum may be a zero of either sign
-    options = {} if name == "roi_pool" else {"sampling_ratio": 2}
-    g = rng.standard_normal((20, channels, *bins)).astype(dtype)
-    same_passes(name, x, boxes, g, itertools.product(LAYOUTS, (1, 3)), **options)
 
 
 def test_few_channels_beyond_the_scratch_budget(dtype, isa, rng):
