@@ -1,5 +1,6 @@
 """Every test that computes runs on every instruction set that this machine has."""
 
+import inspect
 import itertools
 import math
 
@@ -83,11 +84,9 @@ def use_kernels():
     _dispatch.use(_dispatch.ISA)
 
 
-@pytest.fixture(params=("baseline", "avx2", "avx512"))
+@pytest.fixture(params=ISAS)
 def isa(request, use_kernels):
     """Run the test with the kernels of each instruction set."""
-    if request.param not in _dispatch.usable():
-        pytest.skip(f"this processor or this build has no {request.param}")
     use_kernels(request.param)
     return request.param
 
@@ -279,3 +278,9 @@ def two_scales(parameters):
 def operator(name, suffix=""):
     """Return a public function."""
     return getattr(roicy, name + suffix)
+
+
+def taken(name, **parameters):
+    """Return those parameters that an operator takes."""
+    known = inspect.signature(operator(name)).parameters
+    return {key: value for key, value in parameters.items() if key in known}
