@@ -1,24 +1,9 @@
 """The operators, a row each: what tells one from another.
 
-=================  =====================================  ============  ==========================
-operator           bins and weights along an axis         reduction     input channel of (c, p, q)
-=================  =====================================  ============  ==========================
-roi_align          sampled: mean of bilinear samples      weighted sum  c
-ps_roi_align       sampled                                weighted sum  (c * PH + p) * PW + q
-prroi_pool         integrated: exact bilinear integral    weighted sum  c
-ps_prroi_pool      integrated                             weighted sum  (c * PH + p) * PW + q
-ps_roi_pool        uniform: whole pixels, equal weights   weighted sum  (c * PH + p) * PW + q
-roi_align_rotated  rotated: sampled, of both axes at once weighted sum  c
-roi_pool           quantised: whole pixels                maximum       c
-roi_align_max      samples, one by one                    maximum       c
-=================  =====================================  ============  ==========================
-
-The second column is a rule of ``pyx/plan/rules.h``, and the third a file of ``pyx/kernels``.  The
-last is the flag `position_sensitive`.
-
-A call takes an operator and a rule.  Two rules have no row: `ROUNDED` is only of
-:mod:`roicy.compat`, for ps_roi_pool of boxes whose corners are rounded before they are scaled.
-crop_and_resize has a signature of its own, and takes the rules of `one_sample`.
+docs/operators.md shows them as a table.  A call takes an operator and a rule: a kind of
+``pyx/plan/rules.h``, which says where bins lie and what pixels weigh, with its parameters.  The
+rule `ROUNDED` is only of :mod:`roicy.compat`, for ps_roi_pool of boxes whose corners are rounded
+before they are scaled.
 """
 
 from __future__ import annotations

@@ -5,9 +5,18 @@ test_against_reference.py does so for weighted sums and the gradients of their i
 
 import numpy as np
 import reference
-from conftest import DTYPES, ISAS, LAYOUTS, operator, pairs, random_boxes, to_layout
+from conftest import (
+    DTYPES,
+    ISAS,
+    LAYOUTS,
+    WITH_BOX_GRADIENTS,
+    operator,
+    pairs,
+    random_boxes,
+    taken,
+    to_layout,
+)
 from test_against_reference import VALUES
-from test_gradients import CASES
 
 import roicy
 
@@ -27,12 +36,19 @@ def dyadic_boxes(rng, count):
     )
 
 
-@pairs(case=CASES, values=["random", "positive"], layout=LAYOUTS, isa=ISAS)
-def test_gradients_of_boxes(case, values, layout, isa, rng):
+@pairs(
+    name=WITH_BOX_GRADIENTS,
+    ratio=[-1, 2, 3],
+    aligned=[False, True],
+    values=["random", "positive"],
+    layout=LAYOUTS,
+    isa=ISAS,
+)
+def test_gradients_of_boxes(name, ratio, aligned, values, layout, isa, rng):
     """Gradients of boxes in float32 are close to those in float64, relative to a sum of absolute
     values.
     """
-    name, parameters = case
+    parameters = taken(name, sampling_ratio=ratio, aligned=aligned)
     x = VALUES[values](rng, (2, 32, 37, 45)).astype(np.float32)
     boxes = dyadic_boxes(rng, 80)
     out = operator(name)(x, boxes, 4, **parameters)

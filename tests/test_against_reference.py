@@ -43,7 +43,7 @@ SHAPES = {
 PARAMETERS = {
     "roi_align": [
         {"sampling_ratio": 2, "spatial_scale": 0.5},
-        {"sampling_ratio": 0, "aligned": True, "spatial_scale": 0.25},
+        {"sampling_ratio": 0, "aligned": True, "spatial_scale": (0.25, 0.4)},
         {"sampling_ratio": 1, "aligned": True},
         {"spatial_scale": (0.25, 0.7)},
         {"sampling_ratio": 7, "spatial_scale": 0.7},

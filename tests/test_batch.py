@@ -6,7 +6,7 @@ the boxes in another order, and with the boxes of the images mixed.
 
 import numpy as np
 import pytest
-from conftest import SUMS, WITH_BOX_GRADIENTS, operator, to_layout
+from conftest import SUMS, WITH_BOX_GRADIENTS, operator, taken, to_layout
 
 import roicy
 
@@ -52,7 +52,7 @@ class Call:
             self.bins = min(self.bins[0], 3), min(self.bins[1], 5)
             c, h = (1 + c // 8) * self.bins[0] * self.bins[1], min(h, 100)
         self.options = {"layout": layout, "num_threads": threads}
-        self.parameters = {"sampling_ratio": ratio} if "align" in name else {}
+        self.parameters = taken(name, sampling_ratio=ratio)
         shape = (n, c, h, w) if layout == "NCHW" else (n, h, w, c)
         self.maps = rng.standard_normal(shape).astype(self.dtype)
         count = rng.integers(1, most + 1)

@@ -7,7 +7,7 @@ import os
 
 import numpy as np
 import pytest
-from conftest import DTYPES, ISAS, LAYOUTS, SUMS, WITH_BOX_GRADIENTS, operator, pairs
+from conftest import DTYPES, ISAS, LAYOUTS, SUMS, WITH_BOX_GRADIENTS, operator, pairs, taken
 
 import roicy
 
@@ -103,7 +103,7 @@ def test_rows_that_no_box_reads_are_left_alone(name, count, layout, dtype, isa, 
     boxes = np.column_stack([np.zeros(count), low, low + rng.uniform(2, 5, (count, 2))]).astype(
         dtype
     )
-    parameters = {} if name.endswith("_pool") else {"sampling_ratio": 2}
+    parameters = taken(name, sampling_ratio=2)
     expected = operator(name)(x[None].copy(), boxes, (2, 3), layout=layout, **parameters)
     for rows in (slice(0, 16), slice(32, 48)):
         for part in x[:, rows] if row_axis else [x[rows]]:

@@ -24,6 +24,7 @@ from conftest import (
     random_boxes,
     rotated_boxes,
     same_passes,
+    taken,
     to_layout,
     views,
 )
@@ -406,12 +407,10 @@ def test_gradients_of_boxes(name, channels, dtype, isa, rng):
     """
     c = channels[0] * (64 // np.dtype(dtype).itemsize) + channels[1]
     h, w = (24, 30) if c > 600 else (150, 190)
-    bins, options = (2, 3), {"sampling_ratio": 1 if c > 600 else -1}
+    bins, options = (2, 3), taken(name, sampling_ratio=1 if c > 600 else -1)
     if name.startswith("ps_"):
         bins = (2, 2)
         c -= c % 4
-    if "prroi" in name:
-        options = {}
     boxes = random_boxes(rng, 2, 12, (h, w), dtype)
     boxes[:4] = [[0, 0, 0, w, h], [1, 1, -5, w - 2, h + 3], [0, w, h, 0, 0], [1, 2, 3, 2.5, 3.5]]
     x = rng.standard_normal((2, c, h, w)).astype(dtype)

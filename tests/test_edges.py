@@ -17,6 +17,7 @@ from conftest import (
     pairs,
     passes,
     same_passes,
+    taken,
     to_layout,
 )
 
@@ -176,7 +177,7 @@ def test_nan_and_inf_reach_what_reads_them(name, bad, layout, dtype, isa):
     """Every bin is finite unless its own pixels are bad, and so are gradients of boxes.  A bad
     pixel does not reach it with weight 0, from a gap between samples, or from pixel (0, 0).
     """
-    parameters = {"sampling_ratio": 1} if "align" in name else {}
+    parameters = taken(name, sampling_ratio=1)
     boxes = np.array([[0, 0, 0, 30, 30], [0, 9, 9, 14, 14], [0, -40, -40, -20, -20]], dtype)
     grad = np.ones((3, 4 if name.startswith("ps_") else 36, 3, 3), dtype)
     for y, x in ((0, 0), (3, 4), (10, 11), (17, 3)):
@@ -330,7 +331,7 @@ def test_windows_beyond_the_scratch_budget(name, layout, dtype, isa, rng):
     shape = (1, 4, 40, 20000)
     pixels = rng.integers(-4, 5, shape).astype(dtype)
     boxes = np.array([[0, 0, 0, 19999, 39], [0, 5000, 3, 12000, 30], [0, 100, 5, 130, 20]], dtype)
-    parameters = {"sampling_ratio": 40} if "align" in name else {}
+    parameters = taken(name, sampling_ratio=40)
     given = to_layout(pixels, layout)
     out = operator(name)(given, boxes, 2, layout=layout, **parameters)
     out = from_layout(out, layout)

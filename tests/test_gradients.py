@@ -1,17 +1,10 @@
 """Gradients of boxes agree with differences of the output."""
 
 import numpy as np
-from conftest import ISAS, LAYOUTS, from_layout, operator, pairs, to_layout
+from conftest import ISAS, LAYOUTS, WITH_BOX_GRADIENTS, from_layout, operator, pairs, to_layout
+from test_against_reference import PARAMETERS
 
-CASES = [
-    ("roi_align", {"sampling_ratio": 2}),
-    ("roi_align", {"aligned": True}),
-    ("roi_align", {"sampling_ratio": 3, "aligned": True}),
-    ("ps_roi_align", {"sampling_ratio": 2}),
-    ("ps_roi_align", {}),
-    ("prroi_pool", {}),
-    ("ps_prroi_pool", {}),
-]
+CASES = [(name, parameters) for name in WITH_BOX_GRADIENTS for parameters in PARAMETERS[name]]
 
 
 def smooth_boxes(rng, images, count):
@@ -63,17 +56,17 @@ def test_boxes_by_differences(case, layout, isa, rng):
     forward = operator(name)
     g = rng.standard_normal(
         from_layout(
-            forward(to_layout(x, layout), boxes, (3, 2), 0.8, layout=layout, **parameters), layout
+            forward(to_layout(x, layout), boxes, (3, 2), layout=layout, **parameters), layout
         ).shape
     )
 
     def total(moved):
         return np.vdot(
-            forward(to_layout(x, layout), moved, (3, 2), 0.8, layout=layout, **parameters),
+            forward(to_layout(x, layout), moved, (3, 2), layout=layout, **parameters),
             to_layout(g, layout),
         )
 
-    given = (to_layout(g, layout), to_layout(x, layout), boxes, 0.8)
+    given = (to_layout(g, layout), to_layout(x, layout), boxes)
     grad = operator(name, "_backward_boxes")(*given, layout=layout, **parameters)
     # The difference is off by the rounding of the totals, about 1e-16 * 36 * 6 * 40 / 1e-6, and by
     # h**2 times the curvature.

@@ -5,7 +5,7 @@ import itertools
 
 import numpy as np
 import pytest
-from conftest import assert_same_bits
+from conftest import SUMS, assert_same_bits
 
 import roicy
 from roicy.compat.paddle import LoDTensor
@@ -44,7 +44,7 @@ UNITS = [[0.1, 0.1, 1.2, 0.9], [0, 0, 1, 1]]
 
 def calls():
     """Yield names of functions, and calls of them that take `out`."""
-    for name in ("roi_align", "ps_roi_align", "ps_roi_pool", "prroi_pool", "ps_prroi_pool"):
+    for name in SUMS:
         grad = GRADS[2 if name.startswith("ps_") else 8]
         yield name, lambda f, **o: f(X, BOXES, 2, **o)
         yield f"{name}_backward", lambda f, grad=grad, **o: f(grad, BOXES, X.shape, **o)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import reference
-from conftest import SUMS, WITH_BOX_GRADIENTS, operator, passes
+from conftest import SUMS, operator, passes, taken
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -89,15 +89,17 @@ def test_operators(problem, isa):
         assert np.isfinite(grad).all()
 
 
-@pytest.mark.parametrize("name", WITH_BOX_GRADIENTS)
+# Operators whose smallest boxes give a point of the bilinear surface, and where pixel 0 lies.
+SURFACES = {"roi_align": 0.5, "ps_roi_align": 0.5, "prroi_pool": 0, "ps_prroi_pool": 0}
+
+
+@pytest.mark.parametrize(("name", "offset"), SURFACES.items())
 @pytest.mark.parametrize("size", [1e-3, 1e-6])
-def test_tiny_boxes(name, size, dtype, isa):
+def test_tiny_boxes(name, offset, size, dtype, isa):
     """A box much smaller than a pixel is the value of the surface where it lies."""
     x = np.arange(36, dtype=dtype).reshape(1, 1, 6, 6).repeat(4, axis=1)
     boxes = np.array([[0, 2.25, 1.5, 2.25 + size, 1.5 + size]], dtype)
-    parameters = {"aligned": True} if name == "roi_align" else {}
-    out = operator(name)(x, boxes, 2, **parameters)
-    offset = 0 if "prroi" in name else 0.5
+    out = operator(name)(x, boxes, 2, **taken(name, aligned=True))
     # The surface rises by 1 for each column and by 6 for each row.
     np.testing.assert_allclose(
         out, 2.25 - offset + 6 * (1.5 - offset), rtol=0, atol=7 * size + 40 * np.finfo(dtype).eps

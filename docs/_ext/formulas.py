@@ -1,5 +1,7 @@
 """The formulas of the reference, in TeX: one or a few for each function."""
 
+from roicy import _table
+
 MEAN = (
     r"\mathrm{out}_{kcpq} = \frac{1}{g_y g_x} \sum_{i,\,j} f_{%s}(y_{pi},\, x_{qj}),"
     r"\quad f \text{: the bilinear surface}"
@@ -79,12 +81,14 @@ FORMULAS = {
     "multiscale_roi_align": [LEVEL],
     "multiscale_roi_align_rotated": [LEVEL],
 }
-for _name in ("roi_align", "prroi_pool", "crop_and_resize"):
-    FORMULAS[f"{_name}_backward"] = [BY_INPUT % ("c", r"k,\,p,\,q")]
-for _name in ("ps_roi_align", "ps_prroi_pool", "ps_roi_pool"):
-    FORMULAS[f"{_name}_backward"] = [BY_INPUT % (OWN, "k")]
-for _name in ("roi_align", "prroi_pool", "ps_roi_align", "ps_prroi_pool"):
-    FORMULAS[f"{_name}_backward_boxes"] = [BY_BOXES]
+for _row in vars(_table).values():
+    if not isinstance(_row, _table.Operator) or _row.box != _table.CORNERS:
+        continue
+    if _row.reduction is _table.WEIGHTED_SUM:
+        _channel_and_bins = (OWN, "k") if _row.position_sensitive else ("c", r"k,\,p,\,q")
+        FORMULAS[f"{_row.name}_backward"] = [BY_INPUT % _channel_and_bins]
+    if _row.has_box_gradients:
+        FORMULAS[f"{_row.name}_backward_boxes"] = [BY_BOXES]
 FORMULAS["roi_align_rotated_backward"] = [
     r"\frac{\partial L}{\partial \mathrm{input}_{ncyx}} = \sum_{k,\,p,\,q} W_{kpqyx}\,"
     r" \frac{\partial L}{\partial \mathrm{out}_{kcpq}},"
