@@ -31,6 +31,15 @@ cdef extern from *:
     Py_ssize_t BUILT_COUNT
 
 
+cdef bint is_whole(const Simd *simd) noexcept:
+    """Whether a table has all functions: a line that simd/isa.h lacks leaves a NULL."""
+    cdef Py_ssize_t i
+    for i in range(<Py_ssize_t>(sizeof(Simd) // sizeof(void*))):
+        if (<const void *const *>simd)[i] == NULL:
+            return False
+    return True
+
+
 def built():
     """The instruction sets that this build has tables of, best first."""
     cdef Py_ssize_t i
@@ -41,6 +50,7 @@ def use(str name):
     """Have calls from now on use an instruction set, which the processor must have."""
     global tables
     tables = built_tables[built().index(name)].tables
+    assert is_whole(tables) and is_whole(tables + 1)
 
 
 def in_use():

@@ -11,17 +11,28 @@ from plan.method cimport Method
 from plan.structs cimport LevelJob
 
 cdef enum:
-    COUNT = 6
+    MOST = 16
+
+cdef Method[MOST] methods
+cdef Py_ssize_t count = 0
+memset(methods, 0, sizeof(methods))
+
+
+cdef Method *next_method() except NULL:
+    global count
+    if count == MOST:
+        raise AssertionError("the list has no room for another method")
+    count += 1
+    return &methods[count - 1]
+
 
 # In the order in which a plan asks them: those for special cases come first.
-cdef Method[COUNT] methods
-memset(methods, 0, sizeof(methods))
-set_sparse(&methods[0])
-set_numbers(&methods[1])
-set_bin_rows(&methods[2])
-set_channels_per_bin(&methods[3])
-set_pixels(&methods[4])
-set_planes(&methods[5])
+set_sparse(next_method())
+set_numbers(next_method())
+set_bin_rows(next_method())
+set_channels_per_bin(next_method())
+set_pixels(next_method())
+set_planes(next_method())
 
 cdef str forced = None             # the method that all plans take
 
@@ -29,7 +40,7 @@ cdef str forced = None             # the method that all plans take
 def names():
     """The names of all methods."""
     cdef Py_ssize_t i
-    return [methods[i].name.decode() for i in range(COUNT)]
+    return [methods[i].name.decode() for i in range(count)]
 
 
 def force(str name):
@@ -58,7 +69,7 @@ cdef const Method *method_of(const LevelJob *job, Py_ssize_t few) except NULL:
     cdef Py_ssize_t i
     cdef const Method *method
     cdef const char *reason
-    for i in range(COUNT):
+    for i in range(count):
         method = &methods[i]
         if forced is None:
             # Whether it pays is asked first, which takes less time.

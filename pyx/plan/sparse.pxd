@@ -58,10 +58,10 @@ cdef inline Py_ssize_t count_sparse_taps(
     return <Py_ssize_t>out.count
 
 
-cdef inline void sparse_tables(
+cdef inline Py_ssize_t sparse_tables(
         const TableInputs *inputs, Py_ssize_t i, Py_ssize_t k, Py_ssize_t start,
         TapSlots *slots) noexcept nogil:
-    """The bins of box k, which is box i of the tables and has taps from `start` on."""
+    """The bins of box k, which is box i of the tables; return its taps, from `start` on."""
     cdef Tables *tables = &inputs.job.tables
     cdef Py_ssize_t itemsize = inputs.job.itemsize, b
     cdef int32_t *spans = tables.spans + 2 * tables.spans_of_box * i
@@ -88,3 +88,4 @@ cdef inline void sparse_tables(
     tables.few_taps[i] = 0
     if FEW_TAPS_GAIN * area <= <double>(all[1] - all[0]) * (all[3] - all[2]):
         tables.few_taps[i] = <int32_t>min(area, <double>INT32_MAX)
+    return out.count

@@ -26,6 +26,7 @@ from plan.spans cimport hull
 from plan.structs cimport (
     GRAD_BOXES, PIXEL_SPANS, SAMPLES, SEPARABLE, SPARSE_TAPS, LevelJob, Tables)
 from roicy._kernels.machine cimport startable
+from simd.structs cimport ASSERT
 from tuning cimport FEW_TAPS_GAIN, MAX_COLUMNS, SLOPE_BLOCKS
 
 cdef enum:
@@ -115,9 +116,9 @@ cdef inline double max_taps(
     return taps
 
 
-cdef inline void axis_tables(
+cdef inline Py_ssize_t axis_tables(
         const TableInputs *inputs, Py_ssize_t i, Py_ssize_t k, Py_ssize_t start) noexcept nogil:
-    """Both axes of box k, which is box i of the tables and has taps from `start` on."""
+    """Both axes of box k, which is box i of the tables; return its taps, from `start` on."""
     cdef Tables *tables = &inputs.job.tables
     cdef int32_t *spans = tables.spans + 2 * tables.spans_of_box * i
     cdef int32_t *window = tables.windows + 4 * i
@@ -144,15 +145,19 @@ cdef inline void axis_tables(
             window[1] = min(window[1], axis.extent - 1) + 1    # and the pixel after the sample
         spans += 2 * axis.bins
         window += 2
+    return out.count
 
 
 cdef inline void box_tables(
-        const TableInputs *inputs, Py_ssize_t i, Py_ssize_t k, Py_ssize_t start,
+        const TableInputs *inputs, Py_ssize_t i, Py_ssize_t k, const Py_ssize_t *room,
         TapSlots *slots) noexcept nogil:
+    """Box k, which is box i of the tables; room: its first tap, and the first of the next box."""
+    cdef Py_ssize_t taps
     if inputs.job.tables.tap_kind == SPARSE_TAPS:
-        sparse_tables(inputs, i, k, start, slots)
+        taps = sparse_tables(inputs, i, k, room[0], slots)
     else:
-        axis_tables(inputs, i, k, start)
+        taps = axis_tables(inputs, i, k, room[0])
+    ASSERT(room[0] + taps <= room[1])
 
 
 cdef inline void *allocate(Tables *tables, Py_ssize_t count, Py_ssize_t size) except NULL:
@@ -289,11 +294,11 @@ cdef inline int make_tables(
         if threads == 1:               # a parallel region is not free even with one thread
             with nogil:
                 for i in range(count):
-                    box_tables(inputs, i, box[i], starts[i], slots)
+                    box_tables(inputs, i, box[i], starts + i, slots)
         else:
             for i in prange(count, nogil=True, num_threads=threads, schedule="dynamic",
                             chunksize=BOXES_AT_ONCE):
-                box_tables(inputs, i, box[i], starts[i], &slots[threadid()])
+                box_tables(inputs, i, box[i], starts + i, &slots[threadid()])
     finally:
         free(starts)
         free(slots)

@@ -16,7 +16,7 @@
 #define ASSERT(promise)                                                                            \
     ((promise) ? (void)0 : (fputs("roicy: not " #promise "\n", stderr), abort()))
 #else
-#define ASSERT(promise) (void)0
+#define ASSERT(promise) (void)(promise)
 #endif
 
 /* Whether a fault of this name is wanted.  tests/planted_faults.py lists the names, and makes a

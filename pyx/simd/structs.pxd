@@ -105,6 +105,7 @@ cdef extern from "simd/structs.h":
         uint32_t count
         uint32_t all
 
+    void ASSERT(bint promise) noexcept nogil
     # Conditions have it behind `&`, which leaves nothing of it where it is 0.
     bint PLANTED(const char *name) noexcept nogil
     Py_ssize_t small_size(int dtype) noexcept nogil
