@@ -48,6 +48,8 @@ PS, CAMERA = {"shape": (1, 147, 50, 76), "count": 100}, {"shape": (1, 3, 270, 48
 ROTATED = {"shape": (1, 32, 128, 128), "count": 50}
 PASTE = {"image_shape": (400, 544), "count": 20, "sides": (16, 256)}
 YOLO = {"image_shape": (270, 480), "count": 10, "sides": (16, 256)}
+ENCODER = {"shapes": ((6, 6), (12, 12), (24, 24))}
+DECODER = {"shapes": ((40, 40), (20, 20), (10, 10)), "queries": 100}
 ONE = {"shape": (1, 4, 32, 32), "count": 1}  # most of it is the front end
 FEW = {"shape": (1, 32, 200, 304)}
 # workload, pass and layout: calls, and what is smaller than in the workload of the timings
@@ -80,6 +82,9 @@ CALLS = {
     "paste_masks_values forward NCHW": (1, PASTE),
     "paste_masks_rle forward NCHW": (1, PASTE),
     "yolo_masks forward NCHW": (1, YOLO),
+    "attention_encoder forward NHWC": (1, ENCODER),
+    "attention_encoder backward NHWC": (1, ENCODER),
+    "attention_decoder forward NHWC": (4, DECODER),
     "align_tiny forward NCHW": (50, ONE),
     "align_tiny backward_boxes NHWC": (50, ONE),
     "pool_tiny backward NCHW": (50, ONE),

@@ -61,6 +61,18 @@ def maps(name: str, value: Any, shape: str) -> np.ndarray:
     return array(name, value, shape, MAP_TYPES)
 
 
+def floats(name: str, value: Any) -> np.ndarray:
+    """Return an array of any shape whose numbers are floating point."""
+    array = taken(name, value)
+    dtype = array.dtype
+    is_float = dtype.char in FLOATS or (is_small(dtype) and dtype.kind not in "iu")
+    if not (is_float and dtype.isnative):
+        raise TypeError(
+            f"{name}: dtype {spell(dtype)}, expected float32, float64, float16 or bfloat16"
+        )
+    return array
+
+
 def is_small(dtype: np.dtype) -> bool:
     """Whether maps of that type are computed with as float32."""
     return (
@@ -216,6 +228,13 @@ def integer(name: str, value: Any, low: int, high: int) -> int:
     if not low <= number <= high:
         raise ValueError(f"{name}: {number}, expected an integer from {low} to {high}")
     return number
+
+
+def is_pair(value: Any) -> bool:
+    """Whether a value is a list of two."""
+    if isinstance(value, (tuple, list)):
+        return len(value) == 2
+    return isinstance(value, np.ndarray) and value.shape == (2,)
 
 
 def two_of(name: str, value: Any, expected: str) -> Any:

@@ -95,10 +95,10 @@ def forward(plan: Plan, out: np.ndarray, extra: Any) -> None:
             if argmax is not None:
                 argmax[row] = -1
     if target is not out:
-        _round(target, out, plan.max_threads)
+        narrow(target, out, plan.max_threads)
 
 
-def _round(values: np.ndarray, out: np.ndarray, threads: int) -> None:
+def narrow(values: np.ndarray, out: np.ndarray, threads: int) -> None:
     """Write new float32 values to an array of a small type."""
     rounded = out if out.flags.c_contiguous else _memory.new(out.shape, out.dtype)
     isa.narrow(values, _arguments.bits(rounded), ord(out.dtype.char), threads)
@@ -111,7 +111,7 @@ def rounded(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
     if values.dtype == dtype:
         return values
     out = np.empty(values.shape, dtype)
-    _round(values, out, 1)
+    narrow(values, out, 1)
     return out
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import _arguments, _memory, _results, _threads
-from ._kernels import attention, isa
+from . import _arguments, _cpu, _memory, _results, _threads
+from ._kernels import attention
 
 if TYPE_CHECKING:
     from . import _types as t
@@ -18,7 +18,6 @@ else:
 
 __all__ = ["deformable_attention", "deformable_attention_backward"]
 
-TYPES = "float32, float64, float16 or bfloat16"
 MODES = ("bilinear", "nearest")
 PADDINGS = ("zeros", "border")
 MOST_NUMBERS = 2**31 - 1  # pixels of an image, and points of a query: their indices are int32
@@ -36,7 +35,7 @@ def deformable_attention(
         out[n, q, m, :] = sum over levels l and points p of
             weights[n, q, m, l, p] * sample(value[n, level l, m, :], locations[n, q, m, l, p])
 
-    A sample is bilinear.  Location (x, y) is the position (x * w - 0.5, y * h - 0.5) on the pixels
+    Samples are bilinear.  Location (x, y) is the position (x * w - 0.5, y * h - 0.5) on the pixels
     of a level of height h and width w, so that 0 and 1 are the outer edges of the level.  This is
     multi-scale deformable attention, the core of Deformable DETR and of the detectors after it.
 
@@ -56,14 +55,14 @@ def deformable_attention(
         The points of each level, where levels have points of their own.  The last axes of locations
         and weights are then flat, (N, Q, M, T, 2) and (N, Q, M, T), with T the sum of `points`.
     mode : {"bilinear", "nearest"}, optional
-        "nearest": a sample is the pixel next to its position, the even one of two.
+        "nearest": a sample is the nearest pixel; of two that are equally near, the even one.
     padding : {"zeros", "border"}, optional
         What lies around a level: zeros, or the pixels of its border.
     align_corners : bool, optional
         Locations 0 and 1 are the centres of the first and of the last pixel.
     out : ndarray (N, Q, M * D), optional
-        Written to, and returned.  It is of the value's type, or of float32 where that is computed
-        in.
+        Written to, and returned.  It has the type of `value`, or float32 where `value` is float16
+        or bfloat16.
     num_threads : int, optional
         At most as many threads are used; by default :func:`roicy.get_num_threads`.  The result
         does not depend on it, nor on the other images of a batch.
@@ -86,9 +85,10 @@ def deformable_attention(
 
     Notes
     -----
-    Samples are those of PyTorch's ``grid_sample``, with ``2 * locations - 1`` as its grid: a point
+    Samples are those of PyTorch's ``grid_sample``, with ``2 * locations - 1`` as its grid.  A point
     that is far off a level reads zeros.  One whose location is infinite or NaN makes the result
-    NaN, but with mode "nearest" it reads zeros too, and a border takes NaN for the position 0.
+    NaN; with mode "nearest" it reads zeros, too, and with padding "border" infinity is the border
+    and NaN the position 0.
 
     Examples
     --------
@@ -132,7 +132,8 @@ def deformable_attention_backward(
     -------
     grad_value : ndarray (N, S, M, D), dtype of `value`
     grad_locations : ndarray of the shape and the dtype of `locations`
-        0 of mode "nearest", and along an axis on which the border repeats.
+        0 with mode "nearest", and with padding "border" along an axis on which a point is off
+        its level.
     grad_weights : ndarray of the shape and the dtype of `weights`
 
     Raises
@@ -164,11 +165,11 @@ def gradients(
     """Return the gradients of value, locations and weights, and None for those that are not wanted;
     the last two are made together.
     """
-    grad = _floats("grad_output", grad_output)
+    grad = _arguments.floats("grad_output", grad_output)
     if grad.shape != call.shape:
         raise ValueError(f"grad_output: shape {grad.shape}, expected {call.shape}")
     inputs = (call.value, call.locations, call.weights)
-    computed = (wanted[0], any(wanted[1:]), any(wanted[1:]))  # the last two together
+    computed = (wanted[0], any(wanted[1:]), any(wanted[1:]))
     outs = [
         _memory.new(one.shape, call.computed) if needed else None
         for one, needed in zip(inputs, computed, strict=True)
@@ -189,7 +190,7 @@ class Call:
         self, value: Any, shapes: Any, locations: Any, weights: Any, points: Any, mode: Any,
         padding: Any, align_corners: Any,
     ):  # fmt: skip
-        self.value = _floats("value", value)
+        self.value = _arguments.floats("value", value)
         self.computed = _arguments.computed(self.value.dtype)
         extents = shapes_of(shapes)
         pixels = sum(height * width for height, width in extents)
@@ -198,9 +199,9 @@ class Call:
                 f"value: shape {self.value.shape}, expected (N, S, M, D) with S = {pixels}, the "
                 f"pixels of the levels of `shapes`, and at most {MOST_NUMBERS}"
             )
-        self.locations = _floats("locations", locations)
-        self.weights = _floats("weights", weights)
-        counts, form = _points(points, len(extents), self.locations)
+        self.locations = _arguments.floats("locations", locations)
+        self.weights = _arguments.floats("weights", weights)
+        counts, form = points_of(points, len(extents), self.locations)
         n, _, m, d = self.value.shape
         q = self.locations.shape[1] if self.locations.ndim > 1 else 0
         for name, last, axes in ("locations", (2,), ", 2"), ("weights", (), ""):
@@ -215,14 +216,17 @@ class Call:
         aligned = _arguments.flag("align_corners", align_corners)
         self.shape, self.flat = (n, q, m * d), (n, q, m, sum(counts))
         self._rule = nearest, border, 0.0 if aligned else 0.5
+        if not self.weights.size:  # there may be as many points as no memory has room for
+            counts = (0,) * len(counts)
         self._levels = _levels(extents, counts, aligned, self.computed)
 
     def convert(self, array: np.ndarray) -> np.ndarray:
-        """Return an array of the type that is computed in, whose elements lie end to end."""
-        return np.require(array, self.computed, ("C", "A"))
+        """Return an array of the type that is computed in, without gaps."""
+        with np.errstate(all="ignore"):  # what is beyond the type is infinite
+            return np.require(array, self.computed, ("C", "A"))
 
     def given(self) -> tuple[Any, ...]:
-        """Return what kernels read: of the value only the channels of a head lie end to end."""
+        """Return what kernels read; the value may have gaps, but not between channels of a head."""
         value, strides, size = self.value, self.value.strides, self.computed.itemsize
         dense = strides[3] == size and value.flags.aligned and not any(s % size for s in strides)
         if value.dtype != self.computed or not dense:
@@ -231,24 +235,10 @@ class Call:
         return value, self.convert(self.locations), weights, self._levels, self._rule
 
 
-def _floats(name: str, value: Any) -> np.ndarray:
-    array = _arguments.taken(name, value)
-    dtype = array.dtype
-    if not dtype.isnative or not (
-        dtype.char in "fd" or (_arguments.is_small(dtype) and dtype.kind not in "iu")
-    ):
-        raise TypeError(f"{name}: dtype {_arguments.spell(dtype)}, expected {TYPES}")
-    return array
-
-
 def shapes_of(value: Any) -> tuple[tuple[int, int], ...]:
     """Return height and width of each level."""
     rows = value if isinstance(value, (list, tuple)) else _arguments.taken("shapes", value).tolist()
-    if (
-        not isinstance(rows, (list, tuple))
-        or not rows
-        or any(np.shape(row) != (2,) for row in rows)
-    ):
+    if not isinstance(rows, (list, tuple)) or not rows or not all(map(_arguments.is_pair, rows)):
         raise ValueError(f"shapes: {value!r}, expected (height, width) of each level")
     most = _arguments.MOST_PIXELS
     height, width = (
@@ -258,12 +248,13 @@ def shapes_of(value: Any) -> tuple[tuple[int, int], ...]:
     return tuple(zip(height, width, strict=True))
 
 
-def _points(value: Any, levels: int, locations: np.ndarray) -> tuple[tuple[int, ...], Any]:
+def points_of(value: Any, levels: int, locations: Any) -> tuple[tuple[int, ...], Any]:
     """Return the points of each level, and the extents of their axes."""
     if value is None:
         count = locations.shape[4] if locations.ndim == 6 else 0
         return (count,) * levels, (levels, count)
-    if not isinstance(value, (list, tuple, np.ndarray)) or len(value) != levels:
+    is_list = isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.ndim)
+    if not is_list or len(value) != levels:
         raise ValueError(f"points: {value!r}, expected {levels} integers, one for each level")
     counts = [_arguments.integer(f"points[{i}]", c, 0, MOST_NUMBERS) for i, c in enumerate(value)]
     return tuple(counts), (sum(counts),)
@@ -271,20 +262,18 @@ def _points(value: Any, levels: int, locations: np.ndarray) -> tuple[tuple[int, 
 
 @functools.lru_cache(maxsize=64)
 def _levels(extents: Any, counts: Any, aligned: bool, dtype: np.dtype) -> Any:
-    """Return width, height and the first pixel of the level of each point, and half of the scales
-    of its x and y.
-    """
+    """Return width, height and first pixel of the level of each point, and scales of x and y."""
     heights, widths = np.array(extents, np.int64).T
     of_levels = np.stack([widths, heights, np.cumsum(heights * widths) - heights * widths])
     of_points = np.repeat(of_levels, counts, axis=1)
-    return of_points.astype(np.int32), ((of_points[:2] - aligned) / 2).astype(dtype)
+    return of_points.astype(np.int32), (of_points[:2] - aligned).astype(dtype)
 
 
 def _finish(values: np.ndarray, out: np.ndarray, threads: int) -> np.ndarray:
     """Write new results to an array of another type, or of other strides."""
-    small = out.dtype.char in _arguments.SMALL and values.dtype == _arguments.FLOAT32
-    if small and out.flags.c_contiguous:
-        isa.narrow(values, _arguments.bits(out), ord(out.dtype.char), threads)
+    if out.dtype.char in _arguments.SMALL and values.dtype == _arguments.FLOAT32:
+        _cpu.narrow(values, out, threads)
     else:
-        out[...] = values
+        with np.errstate(all="ignore"):  # what is beyond the type is infinite
+            out[...] = values
     return out

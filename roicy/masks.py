@@ -217,21 +217,9 @@ def _images(
     return _results.result(out, shape, types, read), False
 
 
-def numbers(name: str, given: Any) -> np.ndarray:
-    """Return an array of real numbers."""
-    array: np.ndarray = _arguments.taken(name, given)
-    dtype = array.dtype
-    if not dtype.isnative or not (
-        dtype.char in "fd" or (_arguments.is_small(dtype) and dtype.kind not in "iu")
-    ):
-        spelled = _arguments.spell(dtype)
-        raise TypeError(f"{name}: dtype {spelled}, expected float32, float64, float16 or bfloat16")
-    return array
-
-
 def _masks(given: Any) -> np.ndarray:
     """Return masks as (K, h, w), of any strides."""
-    masks = numbers("masks", given)
+    masks = _arguments.floats("masks", given)
     if masks.ndim == 4 and masks.shape[1] == 1:
         return masks[:, 0]
     if masks.ndim != 3:
@@ -241,7 +229,7 @@ def _masks(given: Any) -> np.ndarray:
 
 def image_size(value: Any) -> tuple[int, int]:
     """Return height and width of images."""
-    if not isinstance(value, (tuple, list, np.ndarray)) or np.shape(value) != (2,):
+    if not _arguments.is_pair(value):
         raise ValueError(f"image_shape: {value!r}, expected two integers, (height, width)")
     most = _arguments.MOST_PIXELS
     height = _arguments.integer("image_shape", value[0], 0, most)

@@ -18,8 +18,8 @@ else:
 __all__ = ["prototype_masks"]
 
 RULES = ("ultralytics", "ultralytics_native", "yolov5", "yolov5_native")
-STRIDE = 4  # pixels of the network's input for a number of a prototype
-MOST_NUMBERS = 2**29  # of a prototype: int32 holds the places of STRIDE times as many
+STRIDE = 4  # pixels of the network's input along a side of a prototype's pixel
+MOST_PIXELS = 2**29  # of a prototype: int32 must hold places among STRIDE times as many
 
 
 class Mixed(NamedTuple):
@@ -27,13 +27,13 @@ class Mixed(NamedTuple):
 
     prototypes: np.ndarray  # (C, h, w), in the order of C
     coefficients: np.ndarray  # (K, C)
-    boxes: np.ndarray  # (K, 4), int64: in numbers of the prototypes
+    boxes: np.ndarray  # (K, 4), int64: in pixels of the prototypes
     cut: bool  # masks are 0 outside of boxes before they are resized
     squashed: bool  # they become numbers of 0..1 before they are resized
     squashed_last: bool  # afterwards
-    times: int  # both sides are enlarged so many times first
-    skipped: tuple[int, int]  # numbers before those that the image shows
-    shown: tuple[int, int]  # numbers that it shows
+    times: int  # both sides of a prototype are enlarged so many times first
+    skipped: tuple[int, int]  # its pixels before those that the image shows
+    shown: tuple[int, int]  # its pixels that the image shows
 
 
 @overload
@@ -71,8 +71,8 @@ def prototype_masks(
       that keeps its shape, and padding on both sides.  The padding's part of a sum is left out.
     - "yolov5": the image is as for "ultralytics".  Sums are squashed and cut to the box, at the
       size of the prototypes, and then resized.
-    - "yolov5_native": sums are squashed, the padding's part is left out, by whole numbers of the
-      prototypes, the rest is resized to the picture and cut to the box.
+    - "yolov5_native": sums are squashed.  The padding's part is left out, in whole pixels of the
+      prototypes.  The rest is resized to the picture and cut to the box.
 
     Parameters
     ----------
@@ -92,11 +92,11 @@ def prototype_masks(
     rule : {"ultralytics", "ultralytics_native", "yolov5", "yolov5_native"}, optional
         Whose pixels are computed; see above.
     format : {"image", "rle"}, optional
-        As that of :func:`roicy.paste_masks`, as are the next two.
+        As in :func:`roicy.paste_masks`.
     out : ndarray (K, H, W), optional
         Written to, and returned.
     num_threads : int, optional
-        At most as many threads are used.
+        At most as many threads are used; by default :func:`roicy.get_num_threads`.
 
     Returns
     -------
@@ -106,11 +106,11 @@ def prototype_masks(
 
     Notes
     -----
-    ``process_mask(upsample=True)`` and ``process_mask_native`` of Ultralytics 8.4, and those of
-    YOLOv5 and of Ultralytics up to 8.2.  Without ``upsample`` the image is as large as a
-    prototype, and boxes are scaled to it.  PyTorch adds the products of a sum in another order, so
-    sums differ in their last bits, and a pixel differs where its value is the threshold to within
-    these: see :doc:`/deployed`.
+    The rules are those of ``process_mask(upsample=True)`` and ``process_mask_native`` of
+    Ultralytics 8.4, and of YOLOv5 and Ultralytics up to 8.2.  For ``upsample=False`` pass the shape
+    of a prototype as `image_shape`, and boxes in its pixels.  PyTorch adds the products of a sum in
+    another order.  So sums differ in their last bits, and a pixel may differ where its value is
+    that near to the threshold: see :doc:`/deployed`.
 
     Examples
     --------
@@ -126,7 +126,7 @@ def prototype_masks(
     [{'size': [4, 5], 'counts': b'02206OM'}]
     """
     planes = _prototypes(prototypes)
-    weights = masks.numbers("coefficients", coefficients)
+    weights = _arguments.floats("coefficients", coefficients)
     if weights.ndim != 2 or weights.shape[1] != len(planes):
         expected = f"(K, {len(planes)}), a coefficient for each prototype"
         raise ValueError(f"coefficients: shape {weights.shape}, expected {expected}")
@@ -155,18 +155,18 @@ def prototype_masks(
 
 def _prototypes(given: Any) -> np.ndarray:
     """Return prototypes as (C, h, w), of any strides."""
-    array = masks.numbers("prototypes", given)
+    array = _arguments.floats("prototypes", given)
     planes = array[0] if array.ndim == 4 and len(array) == 1 else array
-    if planes.ndim != 3 or not 0 < math.prod(planes.shape[1:]) < MOST_NUMBERS or not len(planes):
+    if planes.ndim != 3 or not 0 < math.prod(planes.shape[1:]) < MOST_PIXELS or not len(planes):
         raise ValueError(
             f"prototypes: shape {array.shape}, expected (C, h, w) or (1, C, h, w), with at least "
-            "one prototype of at least one and less than 2**29 numbers"
+            "one prototype of at least one and less than 2**29 pixels"
         )
     return planes
 
 
 def _least(value: Any, coded: bool, early: bool, computed: np.dtype) -> float | None:
-    """Return the least of the numbers that are resized that sets a pixel."""
+    """Return the least resized number that sets a pixel, or None."""
     number = masks.least_value(value, coded)
     if number is None:
         return None
@@ -186,7 +186,7 @@ def _window(
     """Return times, skipped and shown of Mixed."""
     times, skipped, shown = 1, [0, 0], list(planes)
     if rule == "ultralytics_native" and all(shape):
-        # Masks are enlarged until the padding ends between two numbers.
+        # Prototypes are enlarged until the padding ends between two pixels.
         kept = _kept([STRIDE * extent for extent in planes], shape)
         padding = [STRIDE * extent - most for extent, most in zip(planes, kept, strict=True)]
         ends = [end for pixels in padding for end in (pixels, pixels // 2)]
@@ -212,8 +212,8 @@ def _kept(planes: list[int], shape: tuple[int, int]) -> list[int]:
 def _places(
     corners: np.ndarray, planes: tuple[int, ...], shape: tuple[int, int], cut: bool
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return where masks lie, as struct mask_place of ``pyx/images/structs.h``, and boxes in
-    numbers of the prototypes, if masks are cut there.
+    """Return where masks lie, as struct mask_place of ``pyx/images/structs.h``, and boxes in pixels
+    of the prototypes, if masks are cut there.
     """
     size, extents = np.array(shape[::-1] * 2), np.array(planes[::-1] * 2)
     inside = ends = masks.whole(np.ceil(corners).astype(np.float64))
@@ -221,7 +221,7 @@ def _places(
         with np.errstate(all="ignore"):
             scaled = np.ceil(corners * (extents / size).astype(corners.dtype))
         inside = scaled.clip(0, extents).astype(np.int64)
-        # The pixels between the numbers around these, and a few more.
+        # A resized mask reaches half a pixel of a prototype farther; a few pixels more are taken.
         reach = (inside + np.array([-0.5, -0.5, 0.5, 0.5])) * size / extents - 0.5
         ends = np.floor(reach + np.array([-1, -1, 2, 2])).astype(np.int64)
         ends[(inside[:, :2] >= inside[:, 2:]).any(axis=1)] = 0

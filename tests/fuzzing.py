@@ -13,8 +13,8 @@ The bytes of a string decide the arguments of its call, which may be valid or ho
 
 Whatever the bytes are, a call returns the defined value, or it raises an error that names an
 argument and has written nothing.  Each instruction set gives the same bits on one thread and on
-two, in both layouts, and for a box or an image alone.  Between instruction sets there is a bound.
-The sanitizers see whether a call reads or writes where it must not (README.md).  Writes
+two, in both layouts, and for a box, an image or a query alone.  Between instruction sets there is a
+bound.  The sanitizers see whether a call reads or writes where it must not (README.md).  Writes
 beside `out` are seen here too.
 
 A target is a function in TARGETS, which makes a call from bytes; fuzz/ has a file for each kind.
@@ -36,6 +36,7 @@ import sys
 import time
 from pathlib import Path
 
+from fuzz.attention import attention_call
 from fuzz.crops import crop_call
 from fuzz.masks import paste_call, prototype_call
 from fuzz.nodes import node_call
@@ -53,6 +54,7 @@ TARGETS = {
     "crop": crop_call,
     "masks": paste_call,
     "prototypes": prototype_call,
+    "attention": attention_call,
     "nodes": node_call,
 }
 

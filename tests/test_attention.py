@@ -232,11 +232,28 @@ def test_types_of_locations_and_weights(rng):
     assert_same_bits(found[2], plain[2].astype(np.float16))
 
 
+def test_numbers_beyond_a_type(rng):
+    """They become infinite or 0 without a warning."""
+    value, locations, weights, grad = problem(rng, np.float32)
+    wide = locations.astype(np.float64)
+    wide[0, 0, 0, 0, :2] = [[1e300, 0.5], [1e-300, 0.5]]
+    with np.errstate(all="ignore"):
+        expected = both(value, SHAPES, wide.astype(np.float32), weights, grad)
+    with np.errstate(all="raise"):
+        found = both(value, SHAPES, wide, weights, grad)
+        of_weights = both(value, SHAPES, locations, weights.astype(np.float16), grad * 1e6)[3]
+    assert np.isnan(found[0][0, 0, :7]).all()
+    for a, b in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(a, b)
+    assert np.isinf(of_weights).any()
+
+
 @pytest.mark.parametrize(
     "sizes",
     [
         {"images": 0}, {"queries": 0}, {"heads": 0}, {"channels": 0}, {"each": 0},
-        {"shapes": ((0, 3), (2, 2))}, {"shapes": ((0, 0),)},
+        {"shapes": ((0, 3), (2, 2))}, {"shapes": ((0, 0),)}, {"images": 0, "each": 2**33},
+        {"queries": 0, "each": 2**33},
     ],
     ids=str,
 )  # fmt: skip
@@ -294,6 +311,7 @@ WRONG = {
     r"shapes: \[\], expected \(height, width\) of each level": {"shapes": []},
     r"shapes: builtins.int, expected a numpy.ndarray": {"shapes": 3},
     r"shapes: \[6\], expected \(height, width\)": {"shapes": [6]},
+    r"shapes: \[\(1, \(2, 3\)\), ": {"shapes": [(1, (2, 3)), (1,)]},
     r"shapes\[1\]: -1, expected an integer from 0": {"shapes": [(2, 3), (-1, 2)]},
     r"shapes\[0\]: 2.0, expected an integer": {"shapes": [(2.0, 3)]},
     r"locations: dtype int64": {"locations": PLACES.astype(np.int64)},
@@ -307,6 +325,7 @@ WRONG = {
     r"locations: .* expected \(2, 5, 3, 2, 2\), \(N, Q, M, L, P, 2\), or with": {"points": [2]},
     r"weights: shape \(2, 4, 3, 1, 2\), expected \(2, 5, 3, 1, 2\)": {"weights": BY[:, :4]},
     r"points: \[1, 1\], expected 1 integers": {"points": [1, 1]},
+    r"points: array\(2\), expected 1 integers": {"points": np.array(2)},
     r"points\[0\]: -1, expected": {"points": [-1]},
     r"mode: 'bicubic', expected 'bilinear' or 'nearest'": {"mode": "bicubic"},
     r"padding: 'reflection', expected 'zeros' or 'border'": {"padding": "reflection"},

@@ -258,6 +258,7 @@ WRONG = {
         "masks": np.ones((1, 2, 2), np.float32),
     },
     "image_shape: 5, expected two integers": {"image_shape": 5},
+    "image_shape: (2, 3), expected an integer": {"image_shape": (1, (2, 3))},
     "image_shape: -1, expected an integer from 0": {"image_shape": (-1, 6)},
     "image_shape: 6.0, expected an integer": {"image_shape": (5, 6.0)},
     "threshold: nan, expected a number": {"threshold": float("nan")},

@@ -193,6 +193,10 @@ def test_arguments(rng):
             rt.deformable_attention(given[0], SHAPES, *given[1:])
     with pytest.raises(ValueError, match=r"^shapes: \[\(5, 7, 1\)\], expected \(height, width\)"):
         rt.deformable_attention(value, [(5, 7, 1)], locations, weights)
+    with pytest.raises(TypeError, match=r"^shapes: builtins.int, expected"):
+        rt.deformable_attention(value, 5, locations, weights)
+    with pytest.raises(ValueError, match=r"^points: 4, expected 3 integers"):
+        rt.deformable_attention(value, SHAPES, locations, weights, points=4)
 
 
 @contextlib.contextmanager

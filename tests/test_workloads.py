@@ -145,17 +145,22 @@ def test_attention(name):
     np.testing.assert_array_equal(workload.call(roicy, arrays, threads=2)(), got)
     assert got.shape == (1, workload.queries or 12 * 16 + 6 * 8, 256)
     assert np.abs(got).max() > 0
+    names = ("value", "locations", "weights")
+    gradients = workload.call(roicy, arrays, "backward", reuse=True)()
+    assert [one.shape for one in gradients] == [arrays[name].shape for name in names]
 
 
-def test_attention_beside_pytorch():
+@pytest.mark.parametrize("direction", DIRECTIONS[:2])
+def test_attention_beside_pytorch(direction):
     pytest.importorskip("torch")
     from roicy.bench.peers import PyTorch
 
     workload = ATTENTION["attention_decoder"]
     arrays = workload.arrays()
-    expected = workload.call(roicy, arrays)()
-    found = PyTorch(1).prepare(workload, arrays, "forward")()
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-4)
+    expected = each_level(workload.call(roicy, arrays, direction)())
+    found = each_level(PyTorch(1).prepare(workload, arrays, direction)())
+    for one, right in zip(found, expected, strict=True):
+        np.testing.assert_allclose(one, right, rtol=0, atol=1e-5 * np.abs(right).max())
 
 
 def test_difference():

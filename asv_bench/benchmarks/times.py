@@ -47,7 +47,7 @@ class Forward:
 
 
 class Backward(Forward):
-    params = [list(workloads.WORKLOADS), LAYOUTS, [1, 2]]
+    params = [[*workloads.WORKLOADS, *workloads.ATTENTION], LAYOUTS, [1, 2]]
     direction, reuse = "backward", False
 
 

@@ -1,11 +1,12 @@
 /* The passes of deformable attention.  attention.h includes this file once for each type REAL.
 
-   A point reads four pixels, as PyTorch's grid_sample does: the two below its position along each
-   axis and the two above.  Each pixel that the level does not have is read as zeros, so that only
-   the weights of a point at infinity, which are no numbers, tell of it. */
+   A point reads four pixels, as in PyTorch's grid_sample: along each axis the last one that is not
+   behind its position, and the one after it.  A pixel that the level does not have is read as
+   zeros.  So a point that is far off adds zeros, and one at infinity, whose weights are NaN, adds
+   NaN. */
 
-/* Some points of a row, which is a head of a query.  Of two pixels along an axis the second weighs
-   `fraction`, and slopes say by how much a position moves with its location. */
+/* Some points of a row, which is a head of a query.  Along an axis the second of two pixels weighs
+   `fraction`, and `slope` says by how much a position moves with its location. */
 struct POINTS {
     ptrdiff_t count;
     const REAL *value;                /* of the head */
@@ -16,9 +17,9 @@ struct POINTS {
     REAL slope_x[POINTS_AT_ONCE], slope_y[POINTS_AT_ONCE];
 };
 
-/* Returns the pixel at a position along an axis, or below it.  What is far off the level, or no
-   number, becomes a place beside the level that fits an integer.  The factor is for extents that
-   float rounds. */
+/* Returns the last pixel that is not behind a position along an axis, and how far behind it the
+   position lies, or the nearest pixel.  A position that is far off the level, or NaN, becomes one
+   beside the level, since it must fit an integer.  The factor is for extents that float rounds. */
 static FORCE_INLINE int32_t NAME(pixel_at)(REAL at, int32_t extent, int nearest, REAL *fraction) {
     const REAL beyond = (REAL)extent * (REAL)1.000001 + 1;
     REAL near = at > -2 ? at : -2;
@@ -34,13 +35,13 @@ static FORCE_INLINE int32_t NAME(pixel_at)(REAL at, int32_t extent, int nearest,
     return low;
 }
 
-/* Where a location lies along an axis of its level.  The border repeats: what is beyond it moves to
-   it, and its slope becomes 0. */
+/* Where a location lies along an axis of its level.  If the border repeats, a position beyond it
+   moves to it, and its slope becomes 0. */
 static FORCE_INLINE REAL NAME(position)(REAL location, REAL scale, REAL shift, int32_t extent,
                                         int border, REAL *slope) {
-    REAL at = (location + location) * scale - shift;
+    REAL at = location * scale - shift;
     const REAL last = (REAL)extent - 1;
-    *slope = scale + scale;
+    *slope = scale;
     if (!border)
         return at;
     *slope = at > 0 && at < last ? *slope : 0;
@@ -86,8 +87,8 @@ static FORCE_INLINE void NAME(find_as)(const struct attention *call, const REAL 
     }
 }
 
-/* Finds some points of a row of an image, from number `first` on.  What all known models compute
-   has a loop of its own. */
+/* Finds some points of a row of an image, from number `first` on.  The rule of all known models has
+   a loop of its own. */
 static NOINLINE void NAME(find_points)(const struct attention *call, ptrdiff_t image, ptrdiff_t row,
                                        ptrdiff_t first, struct POINTS *to) {
     const ptrdiff_t at = row * call->points + first, left = call->points - first;
@@ -123,8 +124,9 @@ static FORCE_INLINE void NAME(add_sample)(REAL *sums, const REAL *by, const REAL
     }
 }
 
-/* to (add: +=) the sums of some points, of `lanes` channels from c on, and of as many after them if
-   there are two vectors.  Two arrays stay in registers, where one of twice the length would not. */
+/* Writes to `to` (add: adds) the sums of some points, of `lanes` channels from c on, and of as many
+   after them if there are two vectors (R480).  Two arrays stay in registers, where one of twice the
+   length would not. */
 static FORCE_INLINE void NAME(sum_points)(const struct attention *call, const struct POINTS *points,
                                           ptrdiff_t c, int vectors, int lanes, REAL *to, int add) {
     REAL a[LANES], b[LANES];
@@ -152,9 +154,10 @@ static FORCE_INLINE void NAME(sum_points)(const struct attention *call, const st
 static NOINLINE void NAME(attend)(const struct attention *call, const struct attention_part *part) {
     struct POINTS points;
     const ptrdiff_t channels = call->channels, before = part->image * call->queries;
+    const ptrdiff_t all = PLANTED("points after the first 64 are left out") ? 0 : call->points;
     const ptrdiff_t stop = (before + part->stop) * call->heads;
     for (ptrdiff_t row = (before + part->first) * call->heads; row < stop; row++)
-        for (ptrdiff_t first = 0; first == 0 || first < call->points; first += POINTS_AT_ONCE) {
+        for (ptrdiff_t first = 0; first == 0 || first < all; first += POINTS_AT_ONCE) {
             REAL *to = (REAL *)call->out + row * channels;
             ptrdiff_t c = 0;
             NAME(find_points)(call, part->image, row, first, &points);
@@ -162,7 +165,7 @@ static NOINLINE void NAME(attend)(const struct attention *call, const struct att
                 NAME(sum_points)(call, &points, c, 2, LANES, to + c, first > 0);
             for (; c + LANES <= channels; c += LANES)
                 NAME(sum_points)(call, &points, c, 1, LANES, to + c, first > 0);
-            if (c < channels)
+            if (c < channels && !PLANTED("the last channels of a head are left out"))
                 NAME(sum_points)(call, &points, c, 1, (int)(channels - c), to + c, first > 0);
         }
 }

@@ -6,7 +6,7 @@
 #include "attention/structs.h"
 #include "simd/simd.h"
 
-#define POINTS_AT_ONCE 64 /* of a query: bounds what is kept of them */
+#define POINTS_AT_ONCE 64 /* of a query: bounds what is kept of them (R481) */
 
 #define NAME(name) NAME_OF(name, REAL)
 #define POINTS NAME(points)

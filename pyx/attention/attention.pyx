@@ -17,8 +17,8 @@ from simd.table cimport Simd
 from threads cimport run_tasks
 
 cdef enum:
-    QUERIES = 16                   # of a task, so that 300 of a decoder end evenly      # no record
-    SERIAL_VECTORS = 100000        # lane vectors read by one thread alone, 0.1 ms       # no record
+    QUERIES = 8                    # of a task, so that 300 of a decoder end evenly      # R482
+    SERIAL_VECTORS = 100000        # lane vectors read by one thread alone, 0.1 ms       # R483
 
 
 cdef struct Job:
@@ -70,10 +70,9 @@ def compute(given, grad, outs, int threads):
     """Compute the result, or with its gradient those of value, and of locations and weights.
 
     given: value (N, S, M, D), of any strides, but its channels lie together; locations
-    (N, Q, M, T, 2) and weights (N, Q, M, T), which lie end to end, as all else does; levels: of
-    each point int32 [width, height, first pixel], and half of the scales of x and y; rule: whether
-    the nearest pixel is taken, whether borders repeat, and the shift.  outs: None for what is not
-    computed.
+    (N, Q, M, T, 2) and weights (N, Q, M, T), which have no gaps, as all else; levels: rows width,
+    height and first pixel of int32, and rows scale of x and of y, with a column for each point;
+    rule: nearest, border and shift of struct attention.  outs: None for what is not computed.
     """
     cdef list kept = []
     cdef Job job

@@ -46,15 +46,16 @@ static NOINLINE void NAME(attend_slopes)(const struct attention *call,
                     sum = NAME(FUSED)(points.weight[k][t], dots[k], sum);
                 REAL x = NAME(FUSED)(dots[1] - dots[0], 1 - v, (dots[3] - dots[2]) * v);
                 REAL y = NAME(FUSED)(dots[2] - dots[0], 1 - u, (dots[3] - dots[1]) * u);
-                of_weights[t] = sum; /* the nearest pixel changes in steps */
+                of_weights[t] = sum;
+                /* The nearest pixel changes in steps, so its slope is 0. */
                 of_locations[2 * t] = call->nearest ? 0 : x * points.by[t] * points.slope_x[t];
                 of_locations[2 * t + 1] = call->nearest ? 0 : y * points.by[t] * points.slope_y[t];
             }
         }
 }
 
-/* The gradient of channels first to stop - 1 of a head.  All queries add to it one after the other,
-   so that only the arguments decide the order of a sum. */
+/* The gradient of the value, of channels first to stop - 1 of a head.  All queries add to it one
+   after the other, so that only the arguments decide the order of a sum. */
 static NOINLINE void NAME(attend_value)(const struct attention *call,
                                         const struct attention_part *part) {
     struct POINTS points;

@@ -4,25 +4,25 @@
 
 #include "simd/structs.h"
 
-/* Each query of each head adds `points` samples of `channels` channels.  The arrays of points have
-   one number for each of them, and say what is known of its level.  What `void` points to is REAL,
-   and arrays lie end to end, but for `value`, whose channels lie together. */
+/* Each head of each query adds `points` samples of `channels` channels.  scale, width, height and
+   start have a number for each point of a head: what is known of its level.  `void` stands for
+   REAL.  Arrays have no gaps, but `value` may have some, though not between channels of a head. */
 struct attention {
     const void *value;             /* (N, S, M, D) */
     ptrdiff_t image, pixel, head;  /* steps in `value`, in elements */
     const void *locations;         /* (N, Q, M, T, 2) */
     const void *weights;           /* (N, Q, M, T) */
     const void *grad;              /* (N, Q, M, D), of the result */
-    const void *zeros;             /* D, read in place of pixels that there are none of */
-    const void *scale_x, *scale_y; /* halves of what a location is multiplied by */
+    const void *zeros;             /* D, read in place of pixels that a level does not have */
+    const void *scale_x, *scale_y; /* a position is a location * scale - shift */
     const int32_t *width, *height, *start;
     ptrdiff_t pixels, queries, heads, points, channels; /* S, Q, M, T, D */
-    double shift;                                       /* of a location that is multiplied */
-    int nearest, border;                                /* else bilinear, and zeros around levels */
-    void *out;                                          /* (N, Q, M, D) */
-    void *grad_value;                                   /* (N, S, M, D) */
-    void *grad_locations;                               /* as `locations` */
-    void *grad_weights;                                 /* as `weights` */
+    double shift;
+    int nearest, border;  /* else bilinear, and zeros around levels */
+    void *out;            /* (N, Q, M, D) */
+    void *grad_value;     /* (N, S, M, D) */
+    void *grad_locations; /* as `locations` */
+    void *grad_weights;   /* as `weights` */
 };
 
 /* Queries first to stop - 1 of an image, or channels of a head of it. */

@@ -82,7 +82,8 @@ class PyTorch:
         self.torch, self.name = torch, f"torch {torch.__version__}"
 
     def prepare(self, workload, arrays, direction):
-        value, places, weights = (self.torch.from_numpy(array) for array in arrays.values())
+        *inputs, grad = (self.torch.from_numpy(array) for array in arrays.values())
+        value, places, weights = inputs
         sample, shapes = self.torch.nn.functional.grid_sample, workload.shapes
 
         def attend():
@@ -94,9 +95,14 @@ class PyTorch:
                 samples.append(sample(planes, grid, align_corners=False))
             by = weights.transpose(1, 2).flatten(0, 1).flatten(2)[:, None]
             sums = (self.torch.cat(samples, -1) * by).sum(-1)
-            return sums.reshape(1, -1, sums.shape[2]).transpose(1, 2).contiguous().numpy()
+            return sums.reshape(1, -1, sums.shape[2]).transpose(1, 2).contiguous()
 
-        return attend
+        if direction == "forward":
+            return lambda: attend().numpy()
+        for array in inputs:
+            array.requires_grad_()
+        gradients, output = self.torch.autograd.grad, attend()
+        return lambda: [one.numpy() for one in gradients(output, inputs, grad, retain_graph=True)]
 
 
 class OnnxRuntime:

@@ -386,12 +386,12 @@ class AttentionWorkload(NamedTuple):
     queries: int | None = None  # None: each pixel asks for what lies around it
 
     operator, layouts = "deformable_attention", ("NHWC",)
-    function, takes_out = Workload.function, Workload.takes_out
+    function, has = Workload.function, Workload.has
     call, read_bytes = Workload.call, Workload.read_bytes
 
-    def has(self, roicy: Any, direction: str) -> bool:
-        """Return whether a pass is timed."""
-        return direction == "forward" and hasattr(roicy, self.operator)
+    def takes_out(self, direction: str) -> bool:
+        """Return whether a pass writes to an array of the caller's."""
+        return direction == "forward"
 
     @property
     def description(self) -> str:
@@ -400,7 +400,7 @@ class AttentionWorkload(NamedTuple):
         return f"deformable_attention: {self.queries or 'all'} queries, levels {levels}"
 
     def arrays(self, dtype: str = "float32") -> dict[str, Any]:
-        """Return value, locations and weights, of float32."""
+        """Return value, locations, weights and the gradient of the output, of float32."""
         rng = np.random.default_rng(0)
         steps = [np.indices((h, w)).reshape(2, -1).T[:, ::-1] + 0.5 for h, w in self.shapes]
         sizes = [np.array([w, h]) for h, w in self.shapes]
@@ -413,12 +413,15 @@ class AttentionWorkload(NamedTuple):
         value = rng.standard_normal((1, sum(map(len, steps)), 8, 32), "float32")
         weights = rng.random(form) * 2 / (4 * len(self.shapes))
         arrays = {"value": value, "locations": places, "weights": weights}
+        arrays["grad_output"] = rng.standard_normal((1, len(pixels), 256), "float32")
         return {name: placed(array, "float32") for name, array in arrays.items()}
 
-    def prepared(self, roicy: Any, arrays: dict[str, Any], *_: Any) -> Any:
-        """Return a call of the forward pass."""
-        given = (arrays["value"], self.shapes, arrays["locations"], arrays["weights"])
-        return roicy.deformable_attention, given, {}
+    def prepared(self, roicy: Any, arrays: dict[str, Any], direction: str, *_: Any) -> Any:
+        """Return a call of a pass; the one backward computes all gradients."""
+        given = [arrays["value"], self.shapes, arrays["locations"], arrays["weights"]]
+        if direction == "backward":
+            given.insert(0, arrays["grad_output"])
+        return getattr(roicy, self.function(direction)), given, {}
 
 
 ATTENTION = {

@@ -20,24 +20,19 @@ from torch.autograd.function import _SingleLevelFunction
 from .. import _arguments
 from .. import attention as of_numpy
 from . import _onnx, _tensors
-from ._autograd import (
-    IN_REVERSE,
-    _compute,
-    _record,
-    call,
-    register,
-)  # fmt: skip
+from ._autograd import IN_REVERSE, _compute, _record, call, register
 from ._operators import LIBRARY, define, unpack
 from ._vmap import folded
 
 NAME = "deformable_attention"
-# What models of transformers call.
+# The functions of transformers, and the class, that its models call.
 _OF_TRANSFORMERS = (
     "MultiScaleDeformableAttention", "multi_scale_deformable_attention",
     "multi_scale_deformable_attention_v2",
 )  # fmt: skip
 _DEFINED = re.compile(rf"^(?:class|def) (?:{'|'.join(_OF_TRANSFORMERS)})\b".encode(), re.MULTILINE)
-# Shapes are one list, since schemas know no lists of lists, and points are always flat.
+# Heights and widths are one list, since schemas know no lists of lists.  Locations and weights are
+# those of a call with `points`.
 _GIVEN = (
     "Tensor value, SymInt[] shapes, Tensor locations, Tensor weights, SymInt[] points, "
     "str mode, str padding, bool align_corners, int? num_threads"
@@ -103,22 +98,23 @@ def deformable_attention(
         if not isinstance(tensor, Tensor) or tensor.device.type not in ("cpu", "meta"):
             kind = tensor.device if isinstance(tensor, Tensor) else _arguments.spell_type(tensor)
             raise TypeError(f"{name}: {kind}, expected a torch.Tensor of the CPU")
-    rows = shapes.tolist() if isinstance(shapes, Tensor) else list(shapes)
+    rows = shapes.tolist() if isinstance(shapes, Tensor) else shapes
     if not torch.compiler.is_compiling():
-        of_numpy.shapes_of(rows)
+        of_numpy.points_of(points, len(of_numpy.shapes_of(rows)), locations)
     if points is None:
-        given = tuple(locations.shape)
-        if locations.dim() != 6 or given[3] != len(rows):
-            raise ValueError(f"locations: shape {given}, expected (N, Q, M, {len(rows)}, P, 2)")
+        form = tuple(locations.shape)
+        if locations.dim() != 6 or form[3] != len(rows):
+            raise ValueError(f"locations: shape {form}, expected (N, Q, M, {len(rows)}, P, 2)")
         if weights.shape != locations.shape[:-1]:
-            raise ValueError(f"weights: shape {tuple(weights.shape)}, expected {given[:-1]}")
-        points = [given[4]] * len(rows)
+            raise ValueError(f"weights: shape {tuple(weights.shape)}, expected {form[:-1]}")
+        points = [form[4]] * len(rows)
         locations, weights = locations.flatten(3, 4), weights.flatten(3)
     arguments = (locations, weights, list(points), mode, padding, align_corners)
     if _onnx.is_exporting():
         return _by_grid_sample(value, rows, *arguments)
     sides = [side for row in rows for side in row]
-    result: Tensor = call(_POOL, (value, locations, weights), value, sides, *arguments, num_threads)
+    given = (value, sides, *arguments, num_threads)
+    result: Tensor = call(_FORWARD, _tensors_of(given), *given)
     return result
 
 
@@ -126,7 +122,7 @@ def _by_grid_sample(
     value: Tensor, shapes: Any, locations: Tensor, weights: Tensor, points: Any, mode: str,
     padding: str, align_corners: bool,
 ) -> Tensor:  # fmt: skip
-    """Compute the samples by PyTorch's grid_sample, which exports to ONNX."""
+    """Return the sums by way of PyTorch's grid_sample, which ONNX has; arguments as in _GIVEN."""
     maps = value.permute(0, 2, 3, 1).flatten(0, 1).split([h * w for h, w in shapes], -1)
     grids = (2 * locations - 1).transpose(1, 2).flatten(0, 1).split(points, -2)
     samples = [
@@ -140,7 +136,7 @@ def _by_grid_sample(
 
 
 def _call_of(*given: Any) -> tuple[of_numpy.Call, int]:
-    """Return the checked call on arrays, and its threads, of what _GIVEN declares."""
+    """Return the checked call on arrays, and its threads; given: what _GIVEN declares."""
     value, sides, locations, weights, *rule, num_threads = given
     shapes = list(zip(sides[::2], sides[1::2], strict=True))
     arrays = [_tensors.array(one) for one in (locations, weights)]
@@ -148,7 +144,7 @@ def _call_of(*given: Any) -> tuple[of_numpy.Call, int]:
     return made, _tensors.threads(num_threads)
 
 
-def _pool(value: Tensor, *given: Any) -> Tensor:
+def _forward(value: Tensor, *given: Any) -> Tensor:
     return _tensors.tensor(of_numpy.compute(*_call_of(value, *given)), value.dtype)
 
 
@@ -182,7 +178,7 @@ def _define(suffix: str, declared: str, kernel: Callable[..., Any], fake: Any) -
             folded(one, dim, size) if isinstance(one, Tensor) else one
             for one, dim in zip(given, dims, strict=True)
         ])  # fmt: skip
-        found = [
+        found = [  # a gradient that is not wanted is empty, of one dimension
             one.unflatten(0, (size, one.shape[0] // size)) if one.dim() > 1 else one
             for one in unpack(result)
         ]
@@ -193,7 +189,7 @@ def _define(suffix: str, declared: str, kernel: Callable[..., Any], fake: Any) -
     return operator
 
 
-_POOL = _define("", f"({_GIVEN}) -> Tensor", _pool, _fake)
+_FORWARD = _define("", f"({_GIVEN}) -> Tensor", _forward, _fake)
 _BACKWARD = _define(
     "_backward", f"(Tensor grad_output, bool[] wanted, {_GIVEN}) -> (Tensor, Tensor, Tensor)",
     _backward, _fake_backward,
@@ -209,7 +205,7 @@ class _Attend(_SingleLevelFunction):
 
     @staticmethod
     def forward(*given: Any) -> Any:
-        return _compute(_POOL, _tensors_of(given), *given)
+        return _compute(_FORWARD, _tensors_of(given), *given)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
@@ -250,16 +246,17 @@ class _Gradients(_SingleLevelFunction):
     jvp = backward
 
 
-register(_POOL, _tensors_of, functools.partial(_record, _Attend))
+register(_FORWARD, _tensors_of, functools.partial(_record, _Attend))
 register(_BACKWARD, _tensors_of, functools.partial(_record, _Gradients))
 
 
 def _stub(*positional: Any, _attend: Callable[..., Any], **named: Any) -> Any:
+    """The code of functions that are replaced; each has an `_attend` of its own as a default."""
     return _attend(*positional, **named)
 
 
 def _replacement(function: Any) -> Callable[..., Any]:
-    """Return what calls roicy, or where that cannot compute, what the function was before."""
+    """Return a function that calls roicy, or the given function where roicy cannot compute."""
     names = list(inspect.signature(function).parameters)
     original = types.FunctionType(
         function.__code__, function.__globals__, function.__name__, function.__defaults__
@@ -284,7 +281,7 @@ def _replacement(function: Any) -> Callable[..., Any]:
 def _replaced(names: Sequence[str]) -> Iterator[None]:
     """Replace functions of these names in all modules, and the method forward of such classes.
 
-    Their code is exchanged, since some models keep the functions themselves.
+    Their code is exchanged, and not the functions, since some models hold references to them.
     """
     functions: set[Any] = set()
     for module in list(sys.modules.values()):
@@ -337,8 +334,8 @@ def patch_transformers() -> Iterator[None]:
 def patch_mmcv() -> Iterator[None]:
     """Have mmcv compute with roicy, as :func:`patch_transformers` has transformers.
 
-    It replaces what its MultiScaleDeformableAttention and others call:
-    ``multi_scale_deformable_attn_pytorch``.
+    The function ``multi_scale_deformable_attn_pytorch`` is exchanged, which its module
+    MultiScaleDeformableAttention and others call.
     """
     importlib.import_module("mmcv.ops.multi_scale_deform_attn")
     with _replaced(("multi_scale_deformable_attn_pytorch",)):

@@ -1,5 +1,5 @@
 """What must agree with the result of a call of the fuzzer, in bits: the same call on another number
-of threads, in the other layout, and of one box or of one image alone.
+of threads, in the other layout, and of one box, one image or one query alone.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import numpy as np
 OF_BOXES = ("grad_output", "argmax", "masks", "coefficients", "box_indices")
 MAPS = ("input", "image", "features", "grad_output", "argmax")
 SHAPES = ("input_shape", "input_shapes", "image_shape")
+# Arguments of deformable_attention that have a part for each image, and for each query.
+OF_IMAGES, OF_QUERIES = ("value", "locations", "weights", "grad_output"), ("locations", "weights")
 
 
 def turned(value, axes):
@@ -129,12 +131,31 @@ def images_of(result, i):
     return result[i : i + 1]
 
 
+def of_attention(arguments, result):
+    """Return rows as `variants` does: an image alone, and of results a query alone."""
+
+    def row_of(what, keys, at):
+        given = arguments | {key: arguments[key][at] for key in keys if key in arguments}
+        if "out" in given:
+            given["out"] = fresh(given["out"])[at]
+        parts = tuple(part[at] for part in result) if type(result) is tuple else result[at]
+        return f"{what} alone", given, parts, lambda end: end
+
+    i, q = (extent * 2 // 3 for extent in arguments["locations"].shape[:2])
+    found = [row_of(f"image {i}", OF_IMAGES, np.s_[i : i + 1])]
+    if "grad_output" not in arguments:
+        found.append(row_of(f"query {q}", OF_QUERIES, np.s_[:, q : q + 1]))
+    return found
+
+
 def variants(name, arguments, result):
     """Return rows: what varies, a call, what it must give, and what takes this from its end."""
     given = dict(arguments)
     if "out" in given:
         given["out"] = fresh(given["out"])
     found = [(f"{n} threads", given | {"num_threads": n}, result, lambda end: end) for n in (1, 2)]
+    if "locations" in arguments:
+        return found + of_attention(arguments, result)
     if "layout" in arguments:
         call, back = in_other_layout(arguments)
         found.append(("the other layout", call, result, back))

@@ -23,11 +23,12 @@ NAMED = (
     "masks", "image_shape", "threshold", "padding", "rule", "format",
     "clockwise", "image", "image_shape", "crop_size",
     "prototypes", "coefficients", "method", "extrapolation_value", "box_indices", "height", "width",
+    "value", "shapes", "locations", "weights", "points", "mode", "align_corners",
 )  # fmt: skip
 # Arguments that are read as arrays, whatever gives them to NumPy.
 READ = (
     "input", "features", "masks", "prototypes", "coefficients", "boxes", "boxes_num", "grad_output",
-    "argmax",
+    "argmax", "value", "locations", "weights",
 )  # fmt: skip
 EPS = {"float64": 2.0**-52, "float32": 2.0**-23, "float16": 2.0**-10, "bfloat16": 2.0**-7}
 ISAS = tuple(_dispatch.usable())

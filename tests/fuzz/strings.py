@@ -122,6 +122,8 @@ def disguised(data, array):
     if kind == 14:
         return array.view(np.recarray) if data.below(2) else np.ma.masked_array(array)
     with np.errstate(all="ignore"):
+        if array.dtype.kind == "V":  # bfloat16, which NumPy converts to floats alone
+            array = array.astype(np.float64)
         return data.of(
             (
                 lambda: array.astype(">f4"),
