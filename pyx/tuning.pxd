@@ -8,13 +8,13 @@ with its record.
 # ---------------------------------------------------------------------------------- plan: tasks
 cdef enum:
     TASKS_PER_THREAD = 4           # tasks, so that a dynamic schedule ends evenly      # no record
-    NARROW_COST = 10               # cost of a pixel of one bin, in pixels of rows      # R030
+    NARROW_COST = 10               # of a pixel of one bin, over one of whole rows      # R030
 
 # -------------------------------------------------------------------------- scratch of a thread
 # Their sum bounds what a call allocates for each thread, whatever the size of the map.
 cdef enum:
     TILE_BYTES = 4 << 20           # pixels packed at once: about a level 2 cache       # R090
-    STRIP_BYTES = 24 << 10         # one contracted axis: fits level 1 cache with bins  # R090
+    STRIP_BYTES = 24 << 10         # a window contracted along an axis: in level 1     # R090
     WIDE_STRIP_BYTES = 64 << 10    # a strip of channel blocks that lie together        # R120
     BINS_BYTES = 64 << 10          # bins of a box: larger outputs are done in parts    # no record
 

@@ -16,7 +16,8 @@ cimport methods.planes as of_planes
 from passes.grad_boxes cimport (Slopes, begin_slopes, load_blocks, next_slopes, set_bins_of_part,
                                 slopes_of_bin)
 from passes.grad_input cimport Owned, begin_owned, next_owned
-from passes.steps cimport Lanes, Part, Step, begin_steps, bins_of_part, is_empty, next_step
+from passes.steps cimport (Lanes, Part, Step, begin_steps, bins_of_part, next_step,
+                           window_is_empty)
 from passes.tile cimport load
 from passes.windows cimport store_part
 from plan.facts cimport channels_lie_together
@@ -139,7 +140,7 @@ cdef inline void sum_sparse(
     cdef Taps taps
     cdef bint together = loads_window(job, part, tile, tile.capacity)
     steps.y = steps.x = 0
-    if together and not is_empty(window):
+    if together and not window_is_empty(window):
         pixels = load(job, tile, memory, window, &steps)
         pixels -= window.y0 * steps.y + window.x0 * steps.x
     taps.pixel, taps.weight = job.tables.tap_pixel, job.tables.tap_weight

@@ -19,7 +19,7 @@ from libc.string cimport memset
 
 from passes.prefetch cimport Prefetch, prefetch_of, prefetch_some
 from passes.steps cimport (Lanes, Part, Step, begin_steps, begins_block, bins_of_part, ends_block,
-                           is_empty, in_slots, load_taps, next_step)
+                           in_slots, load_taps, next_step, window_is_empty)
 from passes.tile cimport before_cells, cell_columns, load, next_cell, open_tile
 from plan.spans cimport clip
 from plan.structs cimport SPARSE_TAPS, TAPS, LevelJob, Task
@@ -250,5 +250,5 @@ cdef inline bint next_slopes(
             memset(slopes.sums, 0, (slopes.blocks + SLOPE_BLOCKS - 1) // SLOPE_BLOCKS
                    * job.edges * FOLDED_BYTES)
             slopes.ahead = bins_of_next_box(job, task, slopes, of_type)
-        if not is_empty(&step.part.window):
+        if not window_is_empty(&step.part.window):
             return True

@@ -14,10 +14,10 @@ cdef enum:
 
 cdef inline void shares_of_maxima(
         const LevelJob *job, const Work *work, bint together, Shares *shares) noexcept nogil:
-    """How channels of gradients are divided, whose boxes write anywhere; together: those of a pixel
-    lie together and are written together, whatever their number.
+    """How channels of gradients are divided, whose boxes write anywhere.
 
-    Other tasks have no more planes than stay in cache.
+    together: the channels of a pixel are written together, whatever their number.  Other tasks have
+    no more planes than stay in cache.
     """
     cdef Py_ssize_t pixels = job.map.rows * job.map.columns, for_cache = 1
     if not together:

@@ -17,7 +17,7 @@ from simd.table cimport stream_rest
 from tuning cimport BINS_BYTES, MAX_BINS, WIDE_STRIP_BYTES
 
 cdef enum:
-    MAX_BIN_ROWS = 64              # bin rows of those                                  # no record
+    MAX_BIN_ROWS = 64              # bin rows of a part                                 # no record
 
 
 cdef struct Scratch:               # of one thread
@@ -79,11 +79,11 @@ cdef struct Part:                  # some bins of one box, for a channel block o
     int p_step                     # bins that there is room for
     int q_step
     bint whole                     # a part is all bins of a box
-    bint single                    # a part is one bin, which is computed as its box is
+    bint single                    # a part is one bin; its way is that of its box
 
 
 cdef inline Part parts_of(const LevelJob *job, const Task *task, int max_columns) noexcept nogil:
-    """Return the state from which next_part goes on to the first part.
+    """Return the state before the first part: at the end of the box before the first.
 
     Bins that do not fit scratch together are divided into parts of at most max_columns columns.
     """
@@ -93,7 +93,7 @@ cdef inline Part parts_of(const LevelJob *job, const Task *task, int max_columns
     part.block, part.blocks = task.stop_block, 1
     part.p_first, part.p_stop, part.q_first, part.q_stop = 0, job.ph, 0, job.pw
     part.p_step, part.q_step = job.ph, job.pw
-    if job.ph > min(<int>MAX_BIN_ROWS, <int>MAX_BINS // job.pw):
+    if job.ph > min(<int>MAX_BIN_ROWS, <int>MAX_BINS // job.pw):      # too many for scratch
         part.q_step = min(job.pw, max_columns)
         part.p_step = min(min(job.ph, <int>MAX_BIN_ROWS), <int>MAX_BINS // part.q_step)
     part.whole = part.p_step == job.ph and part.q_step == job.pw
@@ -224,7 +224,7 @@ cdef inline bint begins_box(const Part *part, const Task *task) noexcept nogil:
     return part.block == task.first_block and begins_block(part)
 
 
-cdef inline bint is_empty(const Window *window) noexcept nogil:
+cdef inline bint window_is_empty(const Window *window) noexcept nogil:
     return window.y0 >= window.y1 or window.x0 >= window.x1
 
 
@@ -338,7 +338,7 @@ cdef inline void join_blocks(const LevelJob *job, const Task *task, Step *step) 
 cdef inline void begin_steps(
         const LevelJob *job, const Task *task, char *memory, bint may_join,
         Step *step) noexcept nogil:
-    """The state from which next_step goes on to the first part of a task."""
+    """The state before the first part of a task, to which next_step goes on."""
     step.scratch = scratch_of(job, memory)
     step.map = load_once(job, task, <char*>step.scratch.tile)
     step.tile, step.opened = open_tile(job, &step.map, task, task.first_block), task.first_block

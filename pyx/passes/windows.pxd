@@ -30,8 +30,8 @@ cdef inline void contract(
         real *bins, Stream *queue) noexcept nogil:
     """bins = the weighted sums of a window, along the first axis and then along the second.
 
-    pixels: the first of the window along the second axis, pixel 0 along the first.  Results of the
-    box before are streamed meanwhile, half of them before each axis.
+    pixels: where the window's first pixel along the second axis would lie at pixel 0 of the first.
+    Results of the box before are streamed meanwhile, half of them before each axis.
     """
     cdef Py_ssize_t lanes = LANE_BYTES // sizeof(real), row = second.count * lanes
     # with so many bins at a time, the strip stays in a level 1 cache

@@ -6,7 +6,7 @@ from tuning cimport (BINS_BYTES, MAX_COLUMNS, SLOPE_BLOCKS, STREAM_BYTES, TILE_B
                      WIDE_STRIP_BYTES)
 
 cdef enum:
-    MAX_STRIP_BYTES = 256 << 10    # the same for a gradient of the input: whole rows   # R227
+    MAX_STRIP_BYTES = 256 << 10    # of a strip of a gradient of the input: whole rows  # R227
     SLOPE_TILES_BYTES = 8 << 20    # tiles of all blocks whose slopes are summed        # R275
     DIRECT_BYTES = 256 << 10       # results up to this are written without staging     # R088
 

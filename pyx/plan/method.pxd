@@ -24,7 +24,7 @@ cdef struct Work:                  # what all tasks of a call share
     Py_ssize_t bins
     Py_ssize_t blocks              # channel blocks
     Py_ssize_t whole_blocks        # of those, the ones that fill a lane vector
-    Py_ssize_t units               # what is not divided: a block, or blocks with common slopes
+    Py_ssize_t units               # shares that stay whole: a block, or blocks with common slopes
     Py_ssize_t tile_pixels         # that the tile of one block has room for
     double cost                    # of a task, at most, if it can be divided; reading only
 
@@ -47,10 +47,10 @@ cdef struct Shares:                # how the work of an image is divided
     Py_ssize_t bins                # and so many of bins
     Py_ssize_t max_boxes           # of a task
     int load                       # of enum Load
-    # Reading.  PACK_WINDOW becomes PACK_ROWS where packing whole rows once costs less than packing
-    # each window, whose pixels and rows cost so many pixels of whole rows; 0: nothing is packed.
-    double pixel_cost
-    double row_cost
+    # Reading.  PACK_WINDOW becomes PACK_ROWS if that costs less.  Costs are in pixels of whole
+    # rows, which are packed once.  If both are 0, nothing is packed.
+    double pixel_cost              # of a pixel of a window
+    double row_cost                # of a row of a window
     bint divides_boxes             # blocks are divided for boxes that are much of a thread's work
     # Writing.
     Py_ssize_t rows                # of a task at most

@@ -83,8 +83,10 @@ cdef int release_maps(Plan plan) except -1:
 
 
 cdef bint hold_maps(Plan plan, maps, int dtype) except? False:
-    """Hold the arrays of all levels, of a dtype, or 0 if they say it; False if one is not
-    plain."""
+    """Hold the arrays of all levels; False if one is not plain.
+
+    dtype: of the arrays; 0: each says its own.
+    """
     cdef int channel = 3 if plan.last else 1
     cdef Py_buffer *first = plan.buffers
     cdef Py_buffer *array
@@ -290,18 +292,18 @@ cdef int distribute(Plan plan) except -1:
     finally:
         free(keys)
     for i in range(plan.levels):
-        plan.done = plan.done and is_empty(&plan.jobs[i])
+        plan.done = plan.done and has_no_work(&plan.jobs[i])
     return 0
 
 
-cdef bint is_empty(const LevelJob *job) noexcept:
+cdef bint has_no_work(const LevelJob *job) noexcept:
     """Whether a level has nothing to read or to write."""
     return (job.order.count == 0 or job.channels == 0 or job.map.images == 0
             or job.map.rows == 0 or job.map.columns == 0)
 
 
 cdef bint has_boxes_left(const LevelJob *job) noexcept:
-    return not is_empty(job) and job.tables.stop < job.order.count
+    return not has_no_work(job) and job.tables.stop < job.order.count
 
 
 # --- Steps
@@ -477,7 +479,7 @@ cdef class Plan:
         cdef Py_ssize_t i, k
         found = []
         for i in range(self.levels):
-            if is_empty(&self.jobs[i]):
+            if has_no_work(&self.jobs[i]):
                 found.append((i, [...] if self.levels == 1 else [
                     self.jobs[i].order.boxes[k] for k in range(self.jobs[i].order.count)]))
         return found

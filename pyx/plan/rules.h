@@ -86,7 +86,7 @@ struct sample_run {
 #define RULE_FAR 1.0e15
 /* Corners that are rounded before they are scaled: so far off the map that sides stay finite. */
 #define RULE_HUGE 1.0e38
-/* Fewer samples of a bin than this are visited one by one. */
+/* The fewest samples of a bin that are summed pixel by pixel, and not one by one. */
 #define RULE_MIN_DENSE 65
 
 #ifndef RULE_NUMBER
@@ -155,7 +155,7 @@ RULE_FN void NAME(make_axis)(struct box_axis *axis, const struct rule *rule, dou
         scale = s;
         start = bins > 1 ? low * s : (REAL)0.5 * (low + high) * s;
         size = (high - low) * s;
-    } else {
+    } else { /* samples and integrals: nothing is rounded */
         REAL offset = rule->aligned ? (REAL)0.5 : (REAL)0;
         start = low * s - offset;
         end = high * s - offset;

@@ -73,7 +73,7 @@ cdef inline void set_kind(Tables *tables, const LevelJob *job, int kind) noexcep
 cdef inline double max_axis_taps(
         const TableInputs *inputs, const BoxAxis *axis) noexcept nogil:
     """An upper bound of the taps of one axis: each bin reads at most three pixels more than its
-    length on the map, and at most two a sample."""
+    length on the map, and at most two a sample.  One more makes up for sums that are rounded."""
     cdef double low = min(axis.low, axis.low + axis.size)
     cdef double high = max(axis.low, axis.low + axis.size)
     cdef double extent = axis.extent, rounding, taps
@@ -107,7 +107,7 @@ cdef inline double max_taps(
     if job.tables.tap_kind == SPARSE_TAPS:
         return max_sparse_taps(inputs, k)
     if inputs.rule.kind == RULE_SAMPLED and 1 <= samples <= 2:
-        # They bound the taps whatever the box is: max_axis_taps would say the same.
+        # Samples bound the taps whatever the box is: max_axis_taps would say the same.
         return (min(2 * samples, job.map.rows) * job.ph
                 + min(2 * samples, job.map.columns) * job.pw)
     for a in range(2):

@@ -1,6 +1,7 @@
 """Tasks: who does what, decided before any thread starts.
 
-A task owns what it writes. So no two tasks meet, and results do not depend on their number.
+A task owns what it writes. So no two tasks write the same, and results do not depend on how many
+there are.
 
     add_image_to_read    forward passes and gradients of the boxes: some boxes of one image
     add_image_to_write   gradients of the input: a rectangle of one image, and all boxes of it
@@ -132,8 +133,8 @@ cdef inline Work work_of(
             cost += (<double>job.map.images * job.map.rows * job.map.columns
                      * (work.bins if methods[level].bins_apart else 1))
     cost *= work.blocks
-    # A little more than an even share: where shares of bins are even, rounding must not divide the
-    # boxes too.
+    # EVEN_SHARE is a little more than 1.  Else rounding could divide boxes where bins alone divide
+    # the work evenly.
     work.cost = EVEN_SHARE * cost / (TASKS_PER_THREAD * threads)
     work.threads = threads
     if methods[0] != NULL and methods[0].bins_apart and not writes_maps(jobs.purpose):
