@@ -126,7 +126,9 @@ CALLS = {
     "roicy.compat.paddle.vision.ops.roi_align": (MAPS, ROWS[:, 1:], [1], 2),
     "roicy.compat.paddle.vision.ops.roi_pool": (MAPS, ROWS[:, 1:], [1], 2),
     "roicy.compat.tensorflow.crop_and_resize": (MAPS, ROWS[:, 1:], [0], (2, 2)),
+    "roicy.torch.patch_mmcv": (),
     "roicy.torch.patch_torchvision": (),
+    "roicy.torch.patch_transformers": (),
 }
 
 # What is taken in place of the usual, and what is not.
