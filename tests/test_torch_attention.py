@@ -16,6 +16,8 @@ pytestmark = pytest.mark.filterwarnings(
 )
 torch = pytest.importorskip("torch")
 rt = pytest.importorskip("roicy.torch")
+from roicy.compat import onnx as compat  # noqa: E402
+from roicy.compat.onnx._command import _claimed  # noqa: E402
 from roicy.torch import _attention  # noqa: E402
 
 
@@ -106,19 +108,29 @@ def test_export(strict, rng):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("dynamo", [False, True])
-def test_onnx(dynamo, rng, tmp_path):
-    """ONNX has no such operator, but GridSample."""
+@pytest.mark.parametrize("of_any_batch", [False, True])
+def test_onnx(dynamo, of_any_batch, rng, tmp_path):
+    """ONNX has no such operator, but GridSample.  The provider computes all of it."""
     onnxruntime = pytest.importorskip("onnxruntime")
     if dynamo:
         pytest.importorskip("onnxscript")
     given = tensors(rng, np.float32)[:3]
     path, names = str(tmp_path / "model.onnx"), ["value", "locations", "weights"]
+    free = {}
+    if of_any_batch and dynamo:
+        free = {"dynamic_shapes": [{0: torch.export.Dim.DYNAMIC}] * 3}
+    elif of_any_batch:
+        free = {"dynamic_axes": {name: {0: "images"} for name in names}}
     torch.onnx.export(
-        Attend(), tuple(given), path, input_names=names, dynamo=dynamo, opset_version=18
+        Attend(), tuple(given), path, input_names=names, dynamo=dynamo, opset_version=18, **free
     )
-    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     feed = {name: tensor.numpy() for name, tensor in zip(names, given, strict=True)}
-    np.testing.assert_allclose(session.run(None, feed)[0], Attend()(*given), rtol=0, atol=1e-5)
+    alone = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    with _claimed() as titles:
+        session = compat.InferenceSession(path)
+    assert len(titles) == 1
+    for one in (alone, session):
+        np.testing.assert_allclose(one.run(None, feed)[0], Attend()(*given), rtol=0, atol=1e-5)
 
 
 @pytest.mark.parametrize("dims", [(0, 0, 0), (None, 0, 1), (1, None, None), (None, None, 2)])

@@ -1,5 +1,5 @@
-"""roicy as an execution provider of ONNX Runtime: RoI nodes of a model run in roicy, all others as
-ever.
+"""roicy as an execution provider of ONNX Runtime: RoI nodes and deformable attention of a model run
+in roicy, all others as ever.
 
 ONNX Runtime loads the provider as a plugin; nothing of ONNX Runtime is compiled in.
 

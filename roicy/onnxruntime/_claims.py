@@ -11,6 +11,7 @@ from .._kernels.plan import Arguments
 from ..compat.onnx import Pooling
 from ..compat.onnx._table import TABLE, Operator
 from . import get_ep_name
+from ._attention import attentions
 from ._pasting import pasting_loops
 from ._patterns import pyramids, spell
 from .provider import FLOATS, are_zeros
@@ -99,7 +100,8 @@ class Claims:
         wrong with them is raised by `check_options`.
     """
 
-    kinds = frozenset(["Loop", *(name for _, name in TABLE)])  # a graph without them has nothing
+    # A graph without them has nothing.
+    kinds = frozenset(["GridSample", "Loop", *(name for _, name in TABLE)])
 
     def __init__(self, options: dict[str, str]):
         self.steps: dict[str, Any] = {}  # of groups, by their outputs
@@ -163,7 +165,7 @@ class Claims:
     def _found(self, graph: Any, singles: dict[str, Any]) -> list[Any]:
         """Return the steps of groups; none where a graph is such as nobody has thought of."""
         try:
-            return [*pyramids(graph, singles), *pasting_loops(graph)]
+            return [*pyramids(graph, singles), *pasting_loops(graph), *attentions(graph)]
         except Exception:
             _tell("groups of nodes were not looked for to the end", exc_info=True)
             return []

@@ -14,7 +14,7 @@ import numpy as np
 from .. import multiscale, operators
 from ..compat.onnx._table import TABLE, levels_of
 
-FLOAT, INT64 = 1, 7  # element types of ONNX
+FLOAT, INT64, FLOAT16, DOUBLE = 1, 7, 10, 11  # element types of ONNX
 # Nodes that hand numbers on in their order, in other shapes
 SHAPES = ("Cast", "Expand", "Identity", "Reshape", "Split", "Squeeze", "Unsqueeze")
 SCATTERS = ("ScatterElements", "ScatterND")
@@ -212,25 +212,31 @@ def _pyramid(walk: Walk, last: Any, singles: dict[str, Any]) -> Pyramid | None:
     return made if read_all(made) else None
 
 
-def closed(graph: Any, last: Any, outside: set[Any]) -> list[Any]:
-    """Return a node and those that nothing else than it needs, the node first.
-
-    `outside` are values that are to come from outside.
-    """
+def readers_of(graph: Any) -> dict[str, list[Any]]:
+    """Return the nodes that read each value."""
     readers: dict[str, list[Any]] = {}
     for node in graph.nodes:
         for name in (*node.inputs, *node.captures):
             readers.setdefault(name, []).append(node)
-    group, waiting = [last], [*last.inputs, *last.captures]
+    return readers
+
+
+def closed(graph: Any, last: Any, outside: set[Any], readers: Any = None) -> list[Any]:
+    """Return a node and those that nothing else than it needs, the node first.
+
+    `outside` are values that are to come from outside; readers: what `readers_of` returns.
+    """
+    readers = readers_of(graph) if readers is None else readers
+    group, waiting = {last: None}, [*last.inputs, *last.captures]
     while waiting:
         node = graph.producer.get(waiting.pop())
         if node is None or node in group or any(name in outside for name in node.outputs):
             continue
         used = [reader for name in node.outputs for reader in readers.get(name, ())]
         if all(reader in group for reader in used) and not set(node.outputs) & set(graph.outputs):
-            group.append(node)
+            group[node] = None
             waiting += node.inputs
-    return group
+    return list(group)
 
 
 def read_all(step: Any) -> bool:

@@ -1,0 +1,299 @@
+"""Groups of nodes that are one call of deformable_attention, as exporters write them."""
+
+import numpy as np
+import pytest
+from onnx_models import alone, claimed, helper, onnx, parsed, quiet, runtime
+
+N, Q, M, D, L, P = 2, 6, 2, 4, 2, 3
+SIZES = ((6, 5), (3, 4))
+S = 42
+
+
+def constants(**values):
+    lists = {name: ", ".join(map(str, np.ravel(value))) for name, value in values.items()}
+    return "\n".join(f"{name} = Constant <value_ints = [{one}]> ()" for name, one in lists.items())
+
+
+def of_levels(text):
+    """Return lines for each level."""
+    return "\n".join(
+        text.replace("#", str(i)).replace("HEIGHT", str(h)).replace("WIDTH", str(w))
+        for i, (h, w) in enumerate(SIZES)
+    )
+
+
+GRIDS = f"""
+    {constants(zero=0, one=1, two=2, three=3, four=4, five=5, last=-1, before=-2)}
+    double = Constant <value_float = 2.0> ()
+    once = Constant <value_float = 1.0> ()
+    twice = Mul (locations, double)
+    grids = Sub (twice, once)"""
+SUMS = """
+    product = Mul (samples, all_weights)
+    total = ReduceSum <keepdims = 0> (product, last)
+    planes = Reshape (total, total_shape)
+    Y = Transpose <perm = [0, 2, 1]> (planes)"""
+STACKED = """
+    stacked = Concat <axis = -2> (stack0, stack1)
+    samples = Reshape (stacked, samples_shape)
+    weights_of_heads = Transpose <perm = [0, 2, 1, 3, 4]> (weights)
+    all_weights = Reshape (weights_of_heads, weights_shape)"""
+# PyTorch's exporter by torch.export, whose shapes are constants
+DYNAMO = f"""static (float[2, 42, 2, 4] value, float[2, 6, 2, 2, 3, 2] locations,
+    float[2, 6, 2, 2, 3] weights) => (float[2, 6, 8] Y) {{ {GRIDS}
+    {constants(pixels=(30, 12), samples_shape=(4, 4, 6, 6), weights_shape=(4, 1, 6, 6))}
+    {constants(total_shape=(2, 8, 6), grid_shape=(4, 6, 3, 2))}
+    value0, value1 = Split <axis = 1> (value, pixels)
+    {
+    of_levels('''
+    rows_shape# = Constant <value_ints = [2, -1, 8]> ()
+    rows# = Reshape (value#, rows_shape#)
+    planes# = Transpose <perm = [0, 2, 1]> (rows#)
+    map_shape# = Constant <value_ints = [4, 4, HEIGHT, WIDTH]> ()
+    map# = Reshape (planes#, map_shape#)
+    number# = Constant <value = int64 {#}> ()
+    points# = Gather <axis = 3> (grids, number#)
+    of_heads# = Transpose <perm = [0, 2, 1, 3, 4]> (points#)
+    grid# = Reshape (of_heads#, grid_shape)
+    sampled# = GridSample <mode = "bilinear", padding_mode = "zeros"> (map#, grid#)
+    stack# = Unsqueeze (sampled#, before)''')
+}
+    {STACKED} {SUMS} }}"""
+# That of TorchScript for any batch, which computes shapes; the maps say how large levels are
+TORCHSCRIPT = f"""computed (float[n, s, 2, 4] value, float[n, q, 2, 2, 3, 2] locations,
+    float[n, q, 2, 2, 3] weights, float[n, c, h0, w0] features0, float[n, c, h1, w1] features1)
+    => (float[n, q, k] Y) {{ {GRIDS}
+    {constants(heads=M, channels=D, mixed=(0, 2, 1, 3, 4), end_1=0)}
+    count = Constant <value = int64 {{0}}> ()
+    extents = Shape (value)
+    first = Gather (extents, count)
+    images = Unsqueeze (first, zero)
+    both = Mul (images, heads)
+    extents_of_locations = Shape (locations)
+    queries = Slice (extents_of_locations, one, two)
+    {
+    of_levels('''
+    extents_of_map# = Shape (features#)
+    size# = Slice (extents_of_map#, two, four)
+    height# = Slice (size#, zero, one)
+    width# = Slice (size#, one, two)
+    pixels# = Mul (height#, width#)
+    end# = Add (end_#, pixels#)
+    value# = Slice (value, end_#, end#, one)
+    extents_of_value# = Shape (value#)
+    front# = Slice (extents_of_value#, zero, two)
+    rows_shape# = Concat <axis = 0> (front#, last)
+    rows# = Reshape (value#, rows_shape#)
+    planes# = Transpose <perm = [0, 2, 1]> (rows#)
+    map_shape# = Concat <axis = 0> (both, channels, size#)
+    map# = Reshape (planes#, map_shape#)
+    number# = Constant <value = int64 {#}> ()
+    points# = Gather <axis = 3> (grids, number#)
+    of_heads# = Transpose <perm = [0, 2, 1, 3, 4]> (points#)
+    extents_of_points# = Shape (points#)
+    turned# = Gather (extents_of_points#, mixed)
+    back# = Slice (turned#, two, five)
+    grid_shape# = Concat <axis = 0> (last, back#)
+    grid# = Reshape (of_heads#, grid_shape#)
+    sampled# = GridSample (map#, grid#)
+    stack# = Unsqueeze (sampled#, before)''')
+    .replace("end_0", "zero")
+    .replace("end_1", "end0")
+}
+    extents_of_stack = Shape (stacked)
+    front = Slice (extents_of_stack, zero, three)
+    samples_shape = Concat <axis = 0> (front, last)
+    weights_shape = Concat <axis = 0> (both, one, queries, last)
+    width = Mul (heads, channels)
+    total_shape = Concat <axis = 0> (images, width, queries)
+    {STACKED} {SUMS} }}"""
+# D-FINE: planes that other layers read too, and levels with points of their own
+PLANES = f"""planes (float[4, 4, 6, 5] map0, float[4, 4, 3, 4] map1, float[2, 6, 2, 5, 2] locations,
+    float[2, 6, 2, 5] weights) => (float[2, 6, 8] Y, float[4, 4, 1, 1] Z) {{ {GRIDS}
+    {constants(all=(4, 6, 5, 2), points=(3, 2), weights_shape=(4, 1, 6, 5), total_shape=(2, 8, 6))}
+    Z = GlobalAveragePool (map0)
+    of_heads = Transpose <perm = [0, 2, 1, 3, 4]> (grids)
+    rows = Reshape (of_heads, all)
+    grid0, grid1 = Split <axis = 2> (rows, points)
+    {of_levels("sampled# = GridSample (map#, grid#)")}
+    samples = Concat <axis = -1> (sampled0, sampled1)
+    weights_of_heads = Transpose <perm = [0, 2, 1, 3]> (weights)
+    all_weights = Reshape (weights_of_heads, weights_shape)
+    {SUMS} }}"""
+FORMS = {"dynamo": DYNAMO, "torchscript": TORCHSCRIPT, "planes": PLANES}
+
+
+def arrays_of(model, rng, n=N):
+    """Return inputs: locations of which some are outside."""
+    extents = {"n": n, "q": Q, "s": S, "c": 1, "h0": 6, "w0": 5, "h1": 3, "w1": 4}
+    made = {}
+    for one in model.graph.input:
+        tensor = one.type.tensor_type
+        shape = [d.dim_value or extents[d.dim_param] for d in tensor.shape.dim]
+        dtype = helper.tensor_dtype_to_np_dtype(tensor.elem_type)
+        made[one.name] = (rng.random(shape) * 1.2 - 0.1).astype(dtype)
+    return made
+
+
+def assert_claimed(model, rng, count=1, n=N, least=1e-5, options=()):
+    """Check that so many groups are taken, and that numbers are ONNX Runtime's own."""
+    titles, session = claimed(model, *options)
+    assert [title.partition(" of ")[0] for title in titles] == ["deformable attention"] * count
+    inputs = arrays_of(model, rng, n)
+    outputs = zip(session.run(None, inputs), alone(model).run(None, inputs), strict=True)
+    for got, expected in outputs:
+        assert got.dtype == expected.dtype
+        np.testing.assert_allclose(got, expected, rtol=0, atol=least * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("level", ["ORT_DISABLE_ALL", "ORT_ENABLE_BASIC", "ORT_ENABLE_ALL"])
+def test_forms(form, level, rng):
+    given = quiet(graph_optimization_level=getattr(runtime.GraphOptimizationLevel, level))
+    assert_claimed(parsed(FORMS[form]), rng, options=[given])
+
+
+@pytest.mark.parametrize("n", [1, 3])
+def test_any_batch(n, rng):
+    """The extents of batch, queries and maps are those of each run."""
+    assert_claimed(parsed(TORCHSCRIPT), rng, n=n)
+    known = TORCHSCRIPT.replace("h0, w0", "6, 5").replace("h1, w1", "3, 4")
+    assert_claimed(parsed(known), rng, n=n)
+
+
+@pytest.mark.parametrize(
+    "name, kind, opset, least", [("float", 1, 20, 1e-5), ("float16", 10, 16, 4e-3),
+                                 ("double", 11, 20, 1e-12)],
+)  # fmt: skip
+def test_types(name, kind, opset, least, rng):
+    text = DYNAMO.replace("float[", f"{name}[")
+    if opset == 20:
+        text = text.replace("bilinear", "linear")
+    for one in ("double", "once"):
+        text = text.replace(f"{one} = Constant", f"{one}_ = Constant")
+        text = text.replace("    twice =", f"    {one} = Cast <to = {kind}> ({one}_)\n    twice =")
+    assert_claimed(parsed(text, opset), rng, least=least)
+
+
+def test_bodies(rng):
+    """Branches that read values of the graph around them."""
+    model = parsed(DYNAMO)
+    body = onnx.helper.make_graph(
+        model.graph.node, "branch", [], [onnx.helper.make_tensor_value_info("Y", 1, None)]
+    )
+    node = onnx.helper.make_node("If", ["yes"], ["Z"], then_branch=body, else_branch=body)
+    del model.graph.node[:], model.graph.output[:]
+    model.graph.node.append(node)
+    model.graph.input.append(onnx.helper.make_tensor_value_info("yes", 9, [1]))
+    model.graph.output.append(onnx.helper.make_tensor_value_info("Z", 1, None))
+    assert_claimed(model, rng, 2)
+
+
+def test_locations_that_are_not_finite(rng):
+    """Their sums are NaN, without a warning of NumPy."""
+    text = DYNAMO.replace(*THE_SAME["locations that are computed"]).replace(
+        "[5.0, 6.0]", "[5.0, 0.0]"
+    )
+    titles, session = claimed(parsed(text))
+    with np.errstate(all="raise"):
+        (got,) = session.run(None, arrays_of(parsed(text), rng))
+    assert titles and np.isnan(got).all()
+
+
+def test_wrong_batch(rng):
+    model = parsed(TORCHSCRIPT)
+    _, session = claimed(model)
+    inputs = arrays_of(model, rng) | {"locations": np.zeros((3, Q, M, L, P, 2), np.float32)}
+    with pytest.raises(Exception, match=r"'locations' is of shape \(3, 6, .*, expected \(2, 6"):
+        session.run(None, inputs)
+
+
+# What is not this: (old, new) of the form with constants
+SUM = "ReduceSum <keepdims = 0> (product, last)"
+OTHERWISE = {
+    "another factor": ("double = Constant <value_float = 2", "double = Constant <value_float = 3"),
+    "another summand": ("once = Constant <value_float = 1.0", "once = Constant <value_float = 0.9"),
+    "a factor for each": ("(locations, double)", "(locations, locations)"),
+    "a constant less locations": ("Sub (twice, once)", "Sub (once, twice)"),
+    "corners": ("<mode", "<align_corners = 1, mode"),
+    "nearest": ("bilinear", "nearest"),
+    "cubic": ("bilinear", "bicubic"),
+    "border": ("zeros", "border"),
+    "reflection": ("zeros", "reflection"),
+    "sums of two": ("product = Mul", "product = Add"),
+    "quotients": ("product = Mul", "product = Div"),
+    "a factor for all": ("(samples, all_weights)", "(samples, double)"),
+    "means": (SUM, "ReduceMean <keepdims = 0, axes = [-1]> (product)"),
+    "the largest": (SUM, "ReduceMax <keepdims = 0, axes = [-1]> (product)"),
+    "sums of queries": ("(product, last)", "(product, before)"),
+    "points before levels": (
+        "perm = [0, 2, 1, 3, 4]> (weights)",
+        "perm = [0, 2, 1, 4, 3]> (weights)",
+    ),
+    "y before x": (
+        "grids = Sub (twice, once)",
+        """turn = Constant <value_ints = [1, 0]> ()
+        straight = Sub (twice, once)
+        grids = Gather <axis = 5> (straight, turn)""",
+    ),
+    "weights of another level": (
+        "weights_of_heads = Transpose <perm = [0, 2, 1, 3, 4]> (weights)",
+        """weights0, weights1 = Split <axis = 3> (weights)
+        turned_levels = Concat <axis = 3> (weights1, weights0)
+        weights_of_heads = Transpose <perm = [0, 2, 1, 3, 4]> (turned_levels)""",
+    ),
+    "weights of channels": ("[4, 1, 6, 6]", "[1, 4, 6, 6]"),
+}
+
+
+def test_a_single_grid_sample(rng):
+    text = "one (float[n, c, 6, 5] X, float[n, 6, 2, 2] G) => (float[n, c, 6, 2] Y)"
+    assert_claimed(parsed(text + "{ Y = GridSample (X, G) }"), rng, 0)
+
+
+@pytest.mark.parametrize("change", OTHERWISE)
+def test_what_is_something_else(change, rng):
+    text = DYNAMO.replace(*OTHERWISE[change])
+    assert text != DYNAMO
+    assert_claimed(parsed(text), rng, 0)
+
+
+THE_SAME = {
+    "another order of levels": ("(stack0, stack1)", "(stack1, stack0)"),
+    "channels before pixels": ("Transpose <perm = [0, 2, 1]> (rows", "Identity (rows"),
+    "weights first": ("(samples, all_weights)", "(all_weights, samples)"),
+    "locations about the centre": (
+        "twice = Mul (locations, double)\n    grids = Sub (twice, once)",
+        """half = Constant <value_float = -0.5> ()
+        centred = Add (half, locations)
+        grids = Mul (double, centred)""",
+    ),
+    "axes that stay": (SUM, "ReduceSum (product, last)"),
+    "maps of one size": ("6, 5]", "5, 6]"),
+    "locations that are computed": (
+        "twice = Mul (locations, double)",
+        """references = Slice (locations, zero, one, four)
+        sizes = Constant <value_floats = [5.0, 6.0]> ()
+        steps = Div (locations, sizes)
+        places = Add (references, steps)
+        twice = Mul (places, double)""",
+    ),
+}
+
+
+@pytest.mark.parametrize("change", THE_SAME)
+def test_what_is_laid_out_otherwise(change, rng):
+    """Other nodes, layouts and orders of levels are still sums of samples of all levels."""
+    text = DYNAMO.replace(*THE_SAME[change])
+    assert text != DYNAMO
+    assert_claimed(parsed(text), rng)
+
+
+@pytest.mark.parametrize(
+    "name, count", [("sampled0", 0), ("product", 0), ("map0", 1), ("total", 0)]
+)
+def test_values_that_others_read(name, count, rng):
+    """They are computed by ONNX Runtime, for the group too, or there is no group."""
+    model = parsed(DYNAMO)
+    model.graph.output.append(onnx.helper.make_tensor_value_info(name, 1, None))
+    assert_claimed(model, rng, count)
