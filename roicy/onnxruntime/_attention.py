@@ -1,9 +1,9 @@
 """Groups of nodes that compute multi-scale deformable attention, known by what they compute.
 
-Exporters write a GridSample for each level, and nodes around it that only move numbers, others from
-model to model.  So a tensor is followed back to the one that its numbers come from, with its layout
-there: a group is deformable attention if samples, locations and weights meet as they have to.
-Extents that only a run knows are symbols: large numbers, of which none divides another.
+Exporters write a GridSample for each level.  The nodes around it only move numbers, and differ from
+model to model.  So each tensor is followed back to its source.  A group is deformable attention if
+samples, locations and weights meet as they have to.  An extent that only a run knows is a symbol: a
+large number.  No symbol divides another, so that a product tells its factors.
 """
 
 from __future__ import annotations
@@ -22,23 +22,23 @@ from ._symbols import ENDLESS, OPERATORS
 
 PRIMES = math.prod((2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47))
 OPEN = 1 << 48  # symbols are larger, and extents are not
-IMAGES, QUERIES, PIXELS = 1 + PRIMES, 1 + 2 * PRIMES, 1 + PRIMES**8  # pixels: more than others
-AXES = 1, 3, 3  # of the levels in value (N, S, M, D), locations (N, Q, M, T, 2), weights
-SAMPLES = "samples"  # what all GridSample nodes make: (N, M, D, Q, T), T points of all levels
+IMAGES, QUERIES, PIXELS = 1 + PRIMES, 1 + 2 * PRIMES, 1 + PRIMES**8  # PIXELS is the largest
+AXES = 1, 3, 3  # of levels: in value (N, S, M, D), locations (N, Q, M, T, 2), weights
+SAMPLES = "samples"  # the outputs of all GridSample nodes: (N, M, D, Q, T), T points
 AS_IT_IS, TO_GRID = (0.0, 1.0), (-1.0, 1.0)  # GridSample reads -1..1 for locations of 0..1
 
 
 class View(NamedTuple):
-    """How a tensor lies in another one, its source, whose elements lie end to end."""
+    """A tensor as a view of another one, its source, which has no gaps."""
 
     source: str
-    axes: tuple[tuple[tuple[int, int], ...], ...]  # of an index: (extent, step), slowest first
+    axes: tuple[tuple[tuple[int, int], ...], ...]  # (extent, step), the slowest first
     offset: int = 0
-    ends: tuple[float, float] = AS_IT_IS  # what 0 and 1 of the source are here, others evenly
+    ends: tuple[float, float] = AS_IT_IS  # the values of 0 and 1 of the source
 
     @property
     def shape(self) -> list[int]:
-        """The extents."""
+        """The extent of each axis."""
         return [math.prod(extent for extent, _ in axis) for axis in self.axes]
 
     def flat(self) -> View:
@@ -47,13 +47,13 @@ class View(NamedTuple):
 
 
 def whole(source: str, shape: list[int] | tuple[int, ...]) -> View:
-    """Return a source itself."""
+    """Return the view that is all of a source."""
     steps = [math.prod(shape[i + 1 :]) for i in range(len(shape))]
     return View(source, tuple(merged([pair]) for pair in zip(shape, steps, strict=True)))
 
 
 def merged(factors: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """Return factors of which those that follow each other evenly are one."""
+    """Return the factors of an axis, with those joined that one step can go through."""
     made: list[tuple[int, int]] = []
     for extent, step in factors:
         if made and made[-1][1] == extent * step:
@@ -64,7 +64,7 @@ def merged(factors: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
 
 
 def _is_common(extent: int) -> bool:
-    """Whether an extent is known, but for those that all tensors have in common."""
+    """Whether an extent consists of numbers and of IMAGES, QUERIES and PIXELS."""
     return _real([extent], dict.fromkeys((IMAGES, QUERIES, PIXELS), 1)) < (OPEN,)
 
 
@@ -74,7 +74,7 @@ def _expect(is_so: Any) -> None:
 
 
 def _concat(*parts: View, axis: int) -> View:
-    """Join what lies one after the other, or a step apart where all extents are 1."""
+    """Join parts of a source that follow each other at an even step."""
     first, extents = parts[0], [part.shape[axis] for part in parts]
     found = {step for part in parts for _, step in part.axes[axis]}
     (step,) = found or {parts[len(parts) > 1].offset - first.offset}
@@ -105,7 +105,7 @@ def _gather(x: View, indices: Any, axis: int = 0) -> View:
 
 
 def _reshape(x: View, shape: Any, allowzero: int = 0) -> View:
-    """Lay out anew.  What others leave is -1, or a symbol of another tensor for images or so."""
+    """Return another shape.  An extent that is -1, or a symbol, is what the others leave."""
     _expect(not (allowzero and 0 in shape))
     before, total = x.shape, math.prod(x.shape)
     extents = [before[i] if extent == 0 else extent for i, extent in enumerate(shape)]
@@ -167,7 +167,7 @@ NUMBERS["Cast"] = lambda x, to: x if to in (6, 7) else _expect(False)
 
 
 class Layouts(Walk):
-    """Follows tensors of a graph back to where their numbers come from."""
+    """Follows tensors of a graph back to their sources."""
 
     def __init__(self, graph: Any):
         super().__init__(graph)
@@ -211,7 +211,7 @@ class Layouts(Walk):
         return MOVES[kind](*of, **given)
 
     def _laid_out(self, node: Any) -> list[int]:
-        """Return what a Reshape makes, as far as its shape or ONNX Runtime says it."""
+        """Return the shape that a Reshape makes, as far as its input or ONNX Runtime knows it."""
         known = self.graph.shape_of(node.outputs[0])
         shape = [self._symbol(node.outputs[0], i) for i in range(len(known))]
         with contextlib.suppress(Exception):
@@ -238,7 +238,7 @@ class Layouts(Walk):
         return self.known[name,]
 
     def view(self, name: str, inside: set[str], ends: Any, both: int, second: int) -> View:
-        """Return a tensor as a view of the first one that it is one of, by nodes in a group."""
+        """Return a tensor as a view of the first tensor in a group that it can be a view of."""
         path = [name]
         kinds = MOVES if ends == AS_IT_IS else (*MOVES, *AFFINE)
         while path[-1] in inside and (node := self.node(path[-1], *kinds)) is not None:
@@ -259,7 +259,7 @@ class Layouts(Walk):
         raise ValueError(f"{name!r} is of no tensor whose shape is known")
 
     def terms(self, name: str, inside: set[str], names: list[str]) -> Any:
-        """Return what a tensor is computed of, (ufunc, one, other), or its name, which is noted."""
+        """Return a tensor as (ufunc, one, other) of terms, or its name, which `names` gets."""
         node = self.node(name, *UFUNCS)
         if name not in inside or node is None or self.graph.type_of(name) != FLOAT:
             names.append(name)
@@ -267,7 +267,7 @@ class Layouts(Walk):
         return UFUNCS[node.op_type], *(self.terms(one, inside, names) for one in node.inputs)
 
     def samples(self, name: str) -> list[Any]:
-        """Return the GridSample nodes whose numbers a tensor has, in their order."""
+        """Return the GridSample nodes that a tensor consists of, in their order."""
         node = self.node(name, "GridSample", *MOVES)
         if node is None or node.op_type != "GridSample":
             names = node.inputs[: None if node.op_type == "Concat" else 1] if node else []
@@ -289,7 +289,7 @@ def attentions(graph: Any) -> list[Attention]:
 
 
 def _attention(layouts: Layouts, total: Any) -> Attention:
-    """Return the group whose samples a ReduceSum adds; where it is none, raise something."""
+    """Return the group whose samples a ReduceSum adds; raise an error if there is none."""
     _expect(total.op_type == "ReduceSum" and not total.domain)
     product = layouts.node(total.inputs[0], "Mul")
     sides = [layouts.samples(name) for name in product.inputs]
@@ -337,7 +337,7 @@ def _attention(layouts: Layouts, total: Any) -> Attention:
 
 
 def _result(layouts: Layouts, total: Any, made: View) -> tuple[Any, View, int]:
-    """Return the last node that only moves sums, its result and its heads; made: all samples."""
+    """Return the last node that only moves sums, its result, and its heads; made: all samples."""
     both, channels, queries, points = made.shape
     found: Any = None
     after = [total]
@@ -355,10 +355,10 @@ def _result(layouts: Layouts, total: Any, made: View) -> tuple[Any, View, int]:
 
 
 class Attention:
-    """Nodes that are a call of deformable_attention: `group` is what they are in, and the last.
+    """A group that is a call of deformable_attention.
 
-    `parts` are views of the value, locations and weights, or of what each level has of them.
-    `levels` are sizes of levels, their points, and what their GridSample nodes read.
+    group: the values that its nodes make, and its last node.  parts: views of value, locations and
+    weights, of all levels or of each.  levels: sizes, points, and inputs of GridSample nodes.
     """
 
     threads: int | None = None
@@ -370,11 +370,11 @@ class Attention:
         self.title = f"deformable attention of {len(self.sizes)} levels -> {self.output!r}"
         self.sources = list(dict.fromkeys(view.source for view in itertools.chain(*parts)))
         self.shapes = [layouts.known[source].shape for source in self.sources]
-        # Locations are sums, at which ONNX Runtime is slow.
+        # Sums that make locations are computed here too, since ONNX Runtime takes long for them.
         names: list[str] = []
         at = {view.source: inside for view in parts[1]}
         self.terms = [layouts.terms(one, at.get(one, set()), names) for one in self.sources]
-        # A size that is not known is read of the shape that a Reshape is given.
+        # A size that only a run knows is read from the shape that a Reshape is given.
         pairs = zip(self.sizes, inputs, strict=True)
         shaped = [(size, layouts.node(x, "Reshape")) for size, (x, _) in pairs if max(size) > OPEN]
         self.open = [(size, node.inputs[1]) for size, node in shaped]
@@ -388,7 +388,7 @@ class Attention:
         _expect(max(_real(itertools.chain(*numbers), counts)) < OPEN)
 
     def _placed(self, view: View) -> tuple[int, list[int]]:
-        """Return the input of a view, and its offset, extents and steps, of which axes have one."""
+        """Return the number of the input of a view, and its offset, extents and steps."""
         _expect(all(len(axis) < 2 for axis in view.axes))
         steps = [sum(step for _, step in axis) for axis in view.axes]
         return self.sources.index(view.source), [view.offset, *view.shape, *steps]
@@ -417,7 +417,7 @@ class Attention:
 
 
 def _computed(terms: Any, given: dict[str, Any]) -> Any:
-    """Compute terms in long loops: of the last three axes all numbers lie end to end."""
+    """Compute terms.  The last three axes are made contiguous, so that NumPy has long loops."""
     if isinstance(terms, str):
         return given[terms]
     of = [_computed(one, given) for one in terms[1:]]
@@ -428,7 +428,7 @@ def _computed(terms: Any, given: dict[str, Any]) -> Any:
 
 
 def _real(numbers: Iterable[int], counts: dict[int, int]) -> tuple[int, ...]:
-    """Return numbers, with what symbols stand for in a run instead of these."""
+    """Return numbers, with each symbol replaced by its value in a run."""
     found = [counts.get(number, number) for number in numbers]
     for symbol, count in counts.items():
         found = [n if n < OPEN or n % symbol else n // symbol * count for n in found]
@@ -436,7 +436,7 @@ def _real(numbers: Iterable[int], counts: dict[int, int]) -> tuple[int, ...]:
 
 
 def _read(arrays: list[Any], part: Any, axis: int, counts: dict[int, int]) -> Any:
-    """Return views of inputs, as one array."""
+    """Return one array of the views of inputs."""
     found = []
     for i, numbers in part:
         array, (offset, *others) = arrays[i], _real(numbers, counts)
