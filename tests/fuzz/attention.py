@@ -45,7 +45,7 @@ def attention_call(data) -> str:
         "mode": data.ordinary(("bilinear", "bilinear", "nearest", "bicubic", None), 3),
         "padding": data.ordinary(("zeros", "border", "reflection", 0), 2),
         "align_corners": data.ordinary((False, True, 1, None), 2),
-        "num_threads": data.ordinary((1, 2, 3, 1000, 0, None), 4),
+        "num_threads": data.ordinary((1, 2, 3, 8, 0, None), 4),
     }
     name, buffer = "deformable_attention", None
     if data.below(2):
