@@ -18,7 +18,7 @@ import numpy as np
 
 from .. import attention
 from ._patterns import DOUBLE, FLOAT, FLOAT16, Walk, closed, read_all, readers_of
-from ._symbols import ENDLESS, OPERATORS
+from ._symbols import ENDLESS, OPERATORS, expect
 
 PRIMES = math.prod((2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47))
 OPEN = 1 << 48  # symbols are larger, and extents are not
@@ -68,11 +68,6 @@ def _is_common(extent: int) -> bool:
     return _real([extent], dict.fromkeys((IMAGES, QUERIES, PIXELS), 1)) < (OPEN,)
 
 
-def _expect(is_so: Any) -> None:
-    if not is_so:
-        raise ValueError("nodes that compute something else")
-
-
 def _concat(*parts: View, axis: int) -> View:
     """Join parts of a source that follow each other at an even step."""
     first, extents = parts[0], [part.shape[axis] for part in parts]
@@ -81,7 +76,7 @@ def _concat(*parts: View, axis: int) -> View:
     offset, axes = first.offset, list(first.axes)
     for part, extent in zip(parts, extents, strict=True):
         axes[axis] = part.axes[axis]
-        _expect(part == first._replace(axes=tuple(axes), offset=offset))
+        expect(part == first._replace(axes=tuple(axes), offset=offset))
         offset += extent * step
     axes[axis] = merged([(sum(extents), step)])
     return first._replace(axes=tuple(axes))
@@ -92,7 +87,7 @@ def _cut(x: View, axis: int, start: int, end: int | None) -> View:
     start, end, _ = slice(start, end).indices(extent)
     if (start, end) == (0, extent):
         return x
-    _expect(start < end)
+    expect(start < end)
     ((_, step),) = axes[axis]
     axes[axis] = merged([(end - start, step)])
     return x._replace(axes=tuple(axes), offset=x.offset + start * step)
@@ -106,7 +101,7 @@ def _gather(x: View, indices: Any, axis: int = 0) -> View:
 
 def _reshape(x: View, shape: Any, allowzero: int = 0) -> View:
     """Return another shape.  An extent that is -1, or a symbol, is what the others leave."""
-    _expect(not (allowzero and 0 in shape))
+    expect(not (allowzero and 0 in shape))
     before, total = x.shape, math.prod(x.shape)
     extents = [before[i] if extent == 0 else extent for i, extent in enumerate(shape)]
     symbols = [i for i, extent in enumerate(extents) if extent > OPEN]
@@ -114,14 +109,14 @@ def _reshape(x: View, shape: Any, allowzero: int = 0) -> View:
         others = math.prod(extents[:i] + extents[i + 1 :])
         left = 0 if total % others else total // others
         extents[i] = left if extents[i] < 0 or (left > OPEN and _is_common(left)) else extents[i]
-    _expect(min(extents) > 0 and math.prod(extents) == total)
+    expect(min(extents) > 0 and math.prod(extents) == total)
     factors, axes = list(x.flat().axes[0]), []
     for extent in extents:
         axis = []
         while extent > 1:
             count, step = factors.pop(0)
             part = min(count, extent)
-            _expect(count % part == extent % part == 0)
+            expect(count % part == extent % part == 0)
             axis.append((part, count // part * step))
             if count > part:
                 factors.insert(0, (count // part, step))
@@ -131,7 +126,7 @@ def _reshape(x: View, shape: Any, allowzero: int = 0) -> View:
 
 
 def _slice(x: View, starts: Any, ends: Any, axes: Any = None, steps: Any = ()) -> View:
-    _expect(all(step == 1 for step in steps))
+    expect(all(step == 1 for step in steps))
     for axis, start, end in zip(range(9) if axes is None else axes, starts, ends):  # noqa: B905
         x = _cut(x, axis, start, None if end in (ENDLESS, 2**63 - 1) else end)
     return x
@@ -139,7 +134,7 @@ def _slice(x: View, starts: Any, ends: Any, axes: Any = None, steps: Any = ()) -
 
 def _squeeze(x: View, axes: Any) -> View:
     gone = {axis % len(x.axes) for axis in axes}
-    _expect(not any(x.axes[axis] for axis in gone))
+    expect(not any(x.axes[axis] for axis in gone))
     return x._replace(axes=tuple(axis for i, axis in enumerate(x.axes) if i not in gone))
 
 
@@ -163,7 +158,7 @@ AFFINE = ("Add", "Mul", "Sub")  # with a constant of one number
 UFUNCS = {"Add": np.add, "Div": np.divide, "Mul": np.multiply, "Sub": np.subtract}
 BROADCASTS = (*UFUNCS, "Cast", "Softmax")
 NUMBERS = {kind: OPERATORS[kind] for kind in (*AFFINE, *MOVES) if kind in OPERATORS}
-NUMBERS["Cast"] = lambda x, to: x if to in (6, 7) else _expect(False)
+NUMBERS["Cast"] = lambda x, to: x if to in (6, 7) else expect(False)
 
 
 class Layouts(Walk):
@@ -184,11 +179,11 @@ class Layouts(Walk):
     def _computed(self, name: str) -> Any:
         constant = self.graph.constant(name)
         if constant is not None:
-            _expect(constant.size < 99)
+            expect(constant.size < 99)
             return constant.astype(object)
         node = self.graph.producer[name]
         kind, given = node.op_type, node.attributes
-        _expect(not node.domain and kind in ("Shape", *MOVES, *NUMBERS))
+        expect(not node.domain and kind in ("Shape", *MOVES, *NUMBERS))
         if kind == "Shape":
             extents = np.array(self.extents(node.inputs[0]), object)
             return extents[given.get("start", 0) : given.get("end")]
@@ -201,7 +196,7 @@ class Layouts(Walk):
             return np.asarray(NUMBERS[kind](*of, **given), object)
         if kind in AFFINE:
             (x,), (number,) = views, [one for one in of if not isinstance(one, View)]
-            _expect(number.size == 1 and number.ndim <= len(x.axes))
+            expect(number.size == 1 and number.ndim <= len(x.axes))
             ends = [np.array(one.ends) if one is x else number.item() for one in of]
             return x._replace(ends=tuple(NUMBERS[kind](*ends).tolist()))
         if kind == "Split":
@@ -250,11 +245,11 @@ class Layouts(Walk):
                 self.known = dict(before)
                 extents = self.extents(source)
                 opens = {i: n for i, n in enumerate((first, second)) if not _is_common(extents[i])}
-                _expect(not opens or source == path[-1] or self.node(source, *LAYOUTS) is None)
+                expect(not opens or source == path[-1] or self.node(source, *LAYOUTS) is None)
                 extents = [opens.get(i, extent) for i, extent in enumerate(extents)]
                 self.known = {source: whole(source, extents)} | before
                 view: View = self.value(name)
-                _expect(view.ends == ends and both in (IMAGES, view.shape[0]))
+                expect(view.ends == ends and both in (IMAGES, view.shape[0]))
                 return view
         raise ValueError(f"{name!r} is of no tensor whose shape is known")
 
@@ -273,7 +268,7 @@ class Layouts(Walk):
             names = node.inputs[: None if node.op_type == "Concat" else 1] if node else []
             return [sample for one in names for sample in self.samples(one)]
         given = {"mode": "linear", "padding_mode": "zeros", "align_corners": 0} | node.attributes
-        _expect([*given.values()] in (["linear", "zeros", 0], ["bilinear", "zeros", 0]))
+        expect([*given.values()] in (["linear", "zeros", 0], ["bilinear", "zeros", 0]))
         return [node]
 
 
@@ -290,11 +285,11 @@ def attentions(graph: Any) -> list[Attention]:
 
 def _attention(layouts: Layouts, total: Any) -> Attention:
     """Return the group whose samples a ReduceSum adds; raise an error if there is none."""
-    _expect(total.op_type == "ReduceSum" and not total.domain)
+    expect(total.op_type == "ReduceSum" and not total.domain)
     product = layouts.node(total.inputs[0], "Mul")
     sides = [layouts.samples(name) for name in product.inputs]
     samples, weighted = sides[0] or sides[1], product.inputs[not sides[0]]
-    _expect(samples and not all(sides))
+    expect(samples and not all(sides))
     needed = closed(layouts.graph, total, set(), layouts.readers)
     inside = {name for node in needed for name in node.outputs}
     layouts.known = {}
@@ -305,14 +300,14 @@ def _attention(layouts: Layouts, total: Any) -> Attention:
     channels, points = maps[0].shape[1], [grid.shape[2] for grid in grids]
     made = whole(SAMPLES, (both, channels, queries, sum(points)))
     for i, (sample, x, grid) in enumerate(zip(samples, maps, grids, strict=True)):
-        _expect(x.shape[:2] == [both, channels] and grid.shape == [both, queries, points[i], 2])
+        expect(x.shape[:2] == [both, channels] and grid.shape == [both, queries, points[i], 2])
         layouts.known[sample.outputs[0]] = _cut(made, 3, sum(points[:i]), sum(points[: i + 1]))
     summed = layouts.value(weighted)
     rest = [queries, *summed.shape[3:]]
-    _expect(summed.flat() == made.flat() and summed.shape == [both, channels, *rest])
+    expect(summed.flat() == made.flat() and summed.shape == [both, channels, *rest])
     weights = layouts.view(product.inputs[bool(sides[0])], inside, AS_IT_IS, both, QUERIES)
     gone = {axis % len(summed.axes) for axis in layouts.numbers(total.inputs[1]) or ()}
-    _expect(weights.shape == [both, 1, *rest] and gone)
+    expect(weights.shape == [both, 1, *rest] and gone)
     left = summed._replace(axes=tuple(() if i in gone else x for i, x in enumerate(summed.axes)))
     keeps = total.attributes.get("keepdims", 1)
     layouts.known[total.outputs[0]] = left if keeps else _squeeze(left, gone)
@@ -330,9 +325,9 @@ def _attention(layouts: Layouts, total: Any) -> Attention:
         with contextlib.suppress(Exception):  # levels that do not lie one after the other
             parts[i] = [_concat(*parts[i], axis=axis)]
     kinds = [{layouts.graph.type_of(view.source) for view in part} for part in parts]
-    _expect(len(kinds[0] | kinds[2]) == 1 and set().union(*kinds) <= {FLOAT, FLOAT16, DOUBLE})
+    expect(len(kinds[0] | kinds[2]) == 1 and set().union(*kinds) <= {FLOAT, FLOAT16, DOUBLE})
     step = Attention(layouts, (inside, end), parts, result.shape, (sizes, points, names))
-    _expect(all(node in step.nodes for node in (*samples, product, total)) and read_all(step))
+    expect(all(node in step.nodes for node in (*samples, product, total)) and read_all(step))
     return step
 
 
@@ -347,7 +342,7 @@ def _result(layouts: Layouts, total: Any, made: View) -> tuple[Any, View, int]:
             result = layouts.value(name)
             heads = result.flat().axes[0][-1][0] // channels
             rows = whole(SAMPLES, (both // heads, heads * channels, queries, points))
-            _expect(result.flat() == _transpose(rows, (0, 2, 1)).flat())
+            expect(result.flat() == _transpose(rows, (0, 2, 1)).flat())
             found = after[0], result, heads
         after = [one for one in layouts.readers.get(name, ()) if one.op_type != "Shape"]
         after = [] if name in layouts.graph.outputs else after
@@ -378,18 +373,18 @@ class Attention:
         pairs = zip(self.sizes, inputs, strict=True)
         shaped = [(size, layouts.node(x, "Reshape")) for size, (x, _) in pairs if max(size) > OPEN]
         self.open = [(size, node.inputs[1]) for size, node in shaped]
-        _expect(all(list(layouts.value(name))[2:] == size for size, name in self.open))
+        expect(all(list(layouts.value(name))[2:] == size for size, name in self.open))
         self.inputs = list(dict.fromkeys(names + [name for _, name in self.open]))
         self.nodes = closed(layouts.graph, end, set(self.inputs), layouts.readers)
         self.parts = [[self._placed(view) for view in part] for part in parts]
         symbols = [*itertools.chain(*self.shapes, *self.sizes), sum(map(math.prod, self.sizes))]
         numbers = [self.points, *(numbers for _, numbers in itertools.chain(*self.parts))]
         counts = {symbol: 2 for symbol in symbols if symbol > OPEN}
-        _expect(max(_real(itertools.chain(*numbers), counts)) < OPEN)
+        expect(max(_real(itertools.chain(*numbers), counts)) < OPEN)
 
     def _placed(self, view: View) -> tuple[int, list[int]]:
         """Return the number of the input of a view, and its offset, extents and steps."""
-        _expect(all(len(axis) < 2 for axis in view.axes))
+        expect(all(len(axis) < 2 for axis in view.axes))
         steps = [sum(step for _, step in axis) for axis in view.axes]
         return self.sources.index(view.source), [view.offset, *view.shape, *steps]
 

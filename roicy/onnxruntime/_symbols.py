@@ -93,14 +93,15 @@ def _extent(axis: Any) -> Any:
 # are errors, as is each use of a number that has to be known and is not.
 
 
-def _expect(is_so: Any) -> None:
+def expect(is_so: Any) -> None:
+    """Raise an error if a group of nodes is not what it has to be."""
     if not is_so:
         raise ValueError("a node that does something else")
 
 
 def _cast(x: Any, to: int, saturate: int = 1) -> Any:
     is_whole = not isinstance(x, tuple) and all(isinstance(one, (int, Sum)) for one in x.flat)
-    _expect(to == INT64 if is_whole else to == FLOAT and isinstance(x, tuple))
+    expect(to == INT64 if is_whole else to == FLOAT and isinstance(x, tuple))
     return x
 
 
@@ -110,7 +111,7 @@ def _concat(*parts: Any, axis: int) -> Any:
     ((place, image),) = [pair for pair in enumerate(parts) if isinstance(pair[1], Image)]
     axes, zeros = list(image.axes), [part.extents for part in parts if part is not image]
     for i, other in enumerate(axes):
-        _expect(i == axis or all(each[i] == _extent(other) for each in zeros))
+        expect(i == axis or all(each[i] == _extent(other) for each in zeros))
     before, after = (sum(each[axis] for each in some) for some in (zeros[:place], zeros[place:]))
     axes[axis] = ("Pad", axes[axis], before, after)
     return Image(tuple(axes))
@@ -119,7 +120,7 @@ def _concat(*parts: Any, axis: int) -> Any:
 def _constant_of_shape(shape: Any, value: Any = ZERO) -> Any:
     if value.dtype.kind != "f":
         return np.full(shape.astype(int), value)
-    _expect(not value.any())
+    expect(not value.any())
     return Zeros(tuple(shape))
 
 
@@ -127,26 +128,26 @@ def _equal(one: Any, other: Any) -> bool:
     """Compare numbers.  What is known of an extent is that it is not negative."""
     if isinstance(one, int) and isinstance(other, int):
         return one == other
-    _expect(one in map(_extent, MASK) and other < 0)
+    expect(one in map(_extent, MASK) and other < 0)
     return False
 
 
 def _expand(x: Image, shape: Any) -> Image:
     axes = (1,) * (len(shape) - len(x.axes)) + x.axes
     for axis, extent in zip(axes, shape, strict=True):
-        _expect(extent in (1, _extent(axis)))
+        expect(extent in (1, _extent(axis)))
     return Image(axes)
 
 
 def _gather(x: Any, indices: Any, axis: int = 0) -> Any:
     if not isinstance(x, Image):
         return x.take(indices.astype(int), axis)
-    _expect(x.axes[axis] == 1 and indices.shape == () and indices.item() == 0)
+    expect(x.axes[axis] == 1 and indices.shape == () and indices.item() == 0)
     return _squeeze(x, [axis])
 
 
 def _pad(x: Image, pads: Any, value: Any = ZERO, mode: str = "constant") -> Image:
-    _expect(mode == "constant" and (value is None or not value.any()))
+    expect(mode == "constant" and (value is None or not value.any()))
     frame = zip(x.axes, *pads.reshape(2, -1), strict=True)
     return Image(tuple(one[0] if one[1:] == (0, 0) else ("Pad", *one) for one in frame))
 
@@ -154,12 +155,12 @@ def _pad(x: Image, pads: Any, value: Any = ZERO, mode: str = "constant") -> Imag
 def _reduce(
     of: Any, x: Any, axes: Any = None, keepdims: int = 1, noop_with_empty_axes: int = 0
 ) -> Any:
-    _expect(x.ndim == 1 and not noop_with_empty_axes)
+    expect(x.ndim == 1 and not noop_with_empty_axes)
     return of.reduce(x, keepdims=bool(keepdims))
 
 
 def _reshape(x: Any, shape: Any, allowzero: int = 0) -> Any:
-    _expect(not allowzero)
+    expect(not allowzero)
     return x.reshape([x.shape[i] if extent == 0 else extent for i, extent in enumerate(shape)])
 
 
@@ -167,7 +168,7 @@ def _resize(x: Image, roi: Any, scales: Any, sizes: Any, **given: Any) -> Image:
     how = [given["mode"], given["coordinate_transformation_mode"]]
     stretched = given.get("keep_aspect_ratio_policy", "stretch") == "stretch"
     others = [given.get(name) for name in ("antialias", "exclude_outside", "axes")]
-    _expect(how == ["linear", "half_pixel"] and stretched and not any(others))
+    expect(how == ["linear", "half_pixel"] and stretched and not any(others))
     pairs = zip(x.axes, sizes, strict=True)
     return Image(tuple(1 if pair == (1, 1) else ("Resize", *pair) for pair in pairs))
 
@@ -178,7 +179,7 @@ def _shape(x: Any, start: int = 0, end: int | None = None) -> Any:
 
 
 def _slice(x: Any, starts: Any, ends: Any, axes: Any = None, steps: Any = ()) -> Any:
-    _expect(all(step == 1 for step in steps))
+    expect(all(step == 1 for step in steps))
     is_image = isinstance(x, Image)
     made = list(x.axes) if is_image else [slice(None)] * x.ndim
     places = range(len(starts)) if axes is None else axes
@@ -194,7 +195,7 @@ def _squeeze(x: Any, axes: Any) -> Any:
     if not isinstance(x, Image):
         return np.squeeze(x, tuple(axes))
     gone = {axis % len(x.axes) for axis in axes}
-    _expect(all(x.axes[axis] == 1 for axis in gone))
+    expect(all(x.axes[axis] == 1 for axis in gone))
     return Image(tuple(axis for i, axis in enumerate(x.axes) if i not in gone))
 
 
