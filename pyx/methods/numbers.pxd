@@ -54,8 +54,8 @@ cdef inline bint pays(const LevelJob *job, Py_ssize_t few) noexcept nogil:
     if job.purpose == FORWARD:
         return lanes_are_empty(job) and (job.position_sensitive or 2 * few > job.tables.count)
     # A few numbers are added in place faster than a tile is cleared and stored.
-    return lanes_are_empty(job) and (all_taps(job) * job.channels < <double>job.map.rows
-                                     * job.map.columns * job.map.images)
+    return (lanes_are_empty(job) and not job.position_sensitive and all_taps(job) * job.channels
+            < <double>job.map.rows * job.map.columns * job.map.images)
 
 
 # Tasks
