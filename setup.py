@@ -34,7 +34,7 @@ KERNELS = {
     name: f"pyx/{folder}{name}.pyx"
     for folder, names in {
         "": ("machine", "isa"),
-        "plan/": ("plan",),
+        "call/": ("plan",),
         "methods/": ("methods",),
         "images/": ("crop", "paste"),
         "attention/": ("attention",),

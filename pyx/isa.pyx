@@ -1,14 +1,14 @@
 """Instruction sets: the tables of functions that this build has, and which of them are in use."""
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
-from cython.parallel cimport prange
 from libc.stdint cimport int32_t
+from libc.string cimport memset
 
-from roicy._kernels.machine cimport startable
 from simd.structs cimport small_size
 from simd.table cimport Simd
+from threads cimport Team, share_tasks, workers_of
 
 cdef enum:
-    ROUND_NUMBERS = 1 << 16        # numbers that a thread rounds or checks at a time   # R029
+    NUMBERS_AT_ONCE = 1 << 16      # numbers that a thread rounds or checks at a time   # R029
 
 
 cdef extern from *:
@@ -61,49 +61,86 @@ def in_use():
             return built_tables[i].name.decode()
 
 
-cdef int narrow_all(
-        const Py_buffer *source, const Py_buffer *target, int dtype, int threads) except -1:
-    cdef Py_ssize_t i, count = source.len // <Py_ssize_t>sizeof(float), size = small_size(dtype)
-    cdef const float *values = <const float*>source.buf
-    cdef const Simd *simd = tables
-    if target.len != count * size:
-        raise ValueError(f"out: {target.len} bytes for {count} numbers")
-    threads = startable(<int>min(<Py_ssize_t>threads, count // ROUND_NUMBERS))
-    for i in prange(0, count, ROUND_NUMBERS, nogil=True, num_threads=threads, schedule="static"):
-        simd.narrow(values + i, dtype, min(<Py_ssize_t>ROUND_NUMBERS, count - i),
-                    <char*>target.buf + i * size)
-    return 0
+# --- Rounding
+
+cdef struct Narrowing:
+    const float *values
+    char *target
+    int dtype
+    Py_ssize_t count
 
 
-def narrow(values, out, int dtype, int threads):
+cdef void narrow_some(const void *given, Py_ssize_t task, int worker) noexcept nogil:
+    cdef const Narrowing *one = <const Narrowing*>given
+    cdef Py_ssize_t first = task * NUMBERS_AT_ONCE
+    tables.narrow(one.values + first, one.dtype, min(<Py_ssize_t>NUMBERS_AT_ONCE, one.count - first),
+                  one.target + first * small_size(one.dtype))
+
+
+cdef int worth_waking(Py_ssize_t count, int threads) noexcept nogil:
+    return <int>max(min(<Py_ssize_t>threads, count // NUMBERS_AT_ONCE), <Py_ssize_t>1)
+
+
+cdef Py_ssize_t shares_of(Py_ssize_t count) noexcept nogil:
+    return (count + NUMBERS_AT_ONCE - 1) // NUMBERS_AT_ONCE
+
+
+cdef void narrow_numbers(
+        const float *values, char *target, int dtype, Py_ssize_t count, int threads,
+        const Team *team) noexcept nogil:
+    """Set target to values, rounded to the nearest number of a type; ties go to the even one."""
+    cdef Narrowing one
+    one.values, one.target, one.dtype, one.count = values, target, dtype, count
+    threads = worth_waking(count, threads)
+    share_tasks(&one, shares_of(count), workers_of(threads, team), narrow_some, team)
+
+
+# --- Indices
+
+cdef struct Checking:
+    const int32_t *indices
+    Py_ssize_t count
+    int32_t pixels
+    int32_t *bad
+
+
+cdef void check_some(const void *given, Py_ssize_t task, int worker) noexcept nogil:
+    cdef const Checking *one = <const Checking*>given
+    cdef Py_ssize_t first = task * NUMBERS_AT_ONCE
+    if tables.any_outside(one.indices + first, min(<Py_ssize_t>NUMBERS_AT_ONCE, one.count - first),
+                          one.pixels):
+        one.bad[worker] = 1
+
+
+cdef bint any_outside(
+        const int32_t *indices, Py_ssize_t count, Py_ssize_t pixels, int threads,
+        const Team *team) noexcept nogil:
+    """Whether one of the indices, which lie end to end, is neither -1 nor in [0, pixels)."""
+    cdef Checking one
+    cdef int32_t[1024] bad         # of each worker; roicy/_threads.py allows no more
+    cdef int i
+    one.indices, one.count, one.pixels, one.bad = indices, count, <int32_t>pixels, bad
+    threads = worth_waking(count, threads)
+    threads = workers_of(threads, team)
+    memset(bad, 0, threads * sizeof(int32_t))
+    share_tasks(&one, shares_of(count), threads, check_some, team)
+    for i in range(threads):
+        if bad[i]:
+            return True
+    return False
+
+
+def narrow(const float[::1] values, out, int dtype, int threads):
     """out = values, rounded to the nearest number of a type; ties go to the even one.
 
-    values: float32, and out: one or two bytes for each, both C-contiguous; dtype: NumPy's
-    character of the type.
+    out: C-contiguous, one or two bytes for each value; dtype: NumPy's character of the type.
     """
-    cdef Py_buffer source, target
-    PyObject_GetBuffer(values, &source, PyBUF_SIMPLE)
+    cdef Py_buffer target
+    PyObject_GetBuffer(out, &target, PyBUF_SIMPLE | PyBUF_WRITABLE)
     try:
-        PyObject_GetBuffer(out, &target, PyBUF_SIMPLE | PyBUF_WRITABLE)
-        try:
-            narrow_all(&source, &target, dtype, threads)
-        finally:
-            PyBuffer_Release(&target)
+        if target.len != values.shape[0] * small_size(dtype):
+            raise ValueError(f"out: {target.len} bytes for {values.shape[0]} numbers")
+        if values.shape[0] > 0:
+            narrow_numbers(&values[0], <char*>target.buf, dtype, values.shape[0], threads, NULL)
     finally:
-        PyBuffer_Release(&source)
-
-
-def outside(argmax, Py_ssize_t pixels, int threads):
-    """Whether one of the indices, int32 that lie end to end, is neither -1 nor in [0, pixels)."""
-    cdef Py_buffer view
-    cdef const int32_t *index
-    cdef Py_ssize_t i, count, some = ROUND_NUMBERS
-    cdef int bad = 0
-    cdef const Simd *simd = tables
-    PyObject_GetBuffer(argmax, &view, PyBUF_SIMPLE)
-    index, count = <const int32_t*>view.buf, view.len // <Py_ssize_t>sizeof(int32_t)
-    threads = startable(threads)
-    for i in prange(0, count, some, nogil=True, num_threads=threads, schedule="static"):
-        bad += simd.any_outside(index + i, min(count - i, some), <int32_t>pixels)
-    PyBuffer_Release(&view)
-    return bad > 0
+        PyBuffer_Release(&target)

@@ -3,7 +3,7 @@
 - normalise: each argument is checked and brought to one form (``_arguments.py``, ``_boxes.py``,
   ``_levels.py``).
 - plan: the work is divided.  On the CPU, a plan normalises too, since plain arguments need no
-  other form (``pyx/plan/plan.pyx``).
+  other form (``pyx/call/plan.pyx``).
 - run: kernels do the work, step by step.
 - finish: the result is given the form that the caller asked for.
 

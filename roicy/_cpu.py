@@ -19,7 +19,6 @@ from ._kernels import isa
 from ._kernels.plan import Arguments, Plan, Rule
 from ._table import MAX_PIXEL, WEIGHTED_SUM, Operator
 
-PARTIAL_SUMS_BYTES = 16 << 20  # partial sums of the gradients of the boxes of a step
 MAX_BOXES = 2**31 - 1  # boxes of a level in one step; tests take fewer
 
 array = _arguments.array
@@ -75,33 +74,28 @@ def output(plan: Plan) -> np.ndarray:
 
 def forward(plan: Plan, out: np.ndarray, extra: Any) -> None:
     """Pool; extra: argmax, or the option of ``_call.forward``."""
-    target = out if out.dtype == plan.dtype else _memory.new(out.shape, plan.dtype)
+    target, small, rounded = out, None, out
+    if out.dtype != plan.dtype:
+        target = _memory.new(out.shape, plan.dtype)
+        rounded = out if out.flags.c_contiguous else _memory.new(out.shape, out.dtype)
+        small = _arguments.bits(rounded).reshape(-1).view(np.uint8), ord(out.dtype.char)
     layout = plan.layout
     target_nchw = layout.nchw(target)
-    argmax = layout.nchw(extra) if isinstance(extra, np.ndarray) else None
-    empty = plan.empty_levels()
-    while plan.next(MAX_BOXES):
-        if plan.operator.reduction is WEIGHTED_SUM:
-            plan.forward(target_nchw)
-        elif plan.operator.reduction is MAX_PIXEL:
-            plan.max_pixel(target_nchw, argmax)
-        else:
-            plan.max_sample(target_nchw, bool(extra))
-    # At last, since nothing is to be written if a plan lacks memory; and row by row, since NumPy
-    # has no right error where a list of rows lacks memory.
-    for _, rows in empty:
-        for row in rows:
-            target_nchw[row] = 0
-            if argmax is not None:
-                argmax[row] = -1
-    if target is not out:
-        narrow(target, out, plan.max_threads)
+    if plan.operator.reduction is WEIGHTED_SUM:
+        plan.forward(target_nchw, small, MAX_BOXES)
+    elif plan.operator.reduction is MAX_PIXEL:
+        argmax = layout.nchw(extra) if isinstance(extra, np.ndarray) else None
+        plan.max_pixel(target_nchw, argmax, small, MAX_BOXES)
+    else:
+        plan.max_sample(target_nchw, bool(extra), small, MAX_BOXES)
+    if rounded is not out:
+        out[...] = rounded
 
 
 def narrow(values: np.ndarray, out: np.ndarray, threads: int) -> None:
     """Write new float32 values to an array of a small type."""
     rounded = out if out.flags.c_contiguous else _memory.new(out.shape, out.dtype)
-    isa.narrow(values, _arguments.bits(rounded), ord(out.dtype.char), threads)
+    isa.narrow(values.reshape(-1), _arguments.bits(rounded), ord(out.dtype.char), threads)
     if rounded is not out:
         out[...] = rounded
 
@@ -117,34 +111,24 @@ def rounded(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
 
 def backward(plan: Plan, grad: np.ndarray, outs: list[np.ndarray]) -> None:
     """Write the gradients of the maps of weighted sums; grad: seen as (K, C, PH, PW)."""
-    empty = plan.empty_levels()
     plan.bind(outs)
-    while plan.next(MAX_BOXES):
-        plan.grad_input(grad)
-    for level, _ in empty:  # at last: nothing is written where a plan lacks memory
-        outs[level][...] = 0
+    plan.grad_input(grad, MAX_BOXES)
 
 
 def backward_max(
     plan: Plan, grad: np.ndarray, argmax: np.ndarray, out: np.ndarray, new: bool
 ) -> None:
-    """Write the gradient of the map of maxima of pixels; new: whether nobody else has `out` yet."""
+    """Write the gradient of the map of maxima of pixels; new: whether nobody else has `out` yet.
+
+    Nothing may be written to an array of the caller's if an index is wrong.  A new array is shown
+    to nobody, so the kernel checks as it goes.
+    """
     _, _, height, width = plan.map_size()
-    pixels = height * width
     grad, argmax = plan.layout.packed(grad), plan.layout.packed(argmax)
     target = out if out.flags.c_contiguous else np.empty(out.shape, out.dtype)
-    # Nothing may be written to an array of the caller's if an index is wrong.  A new array is
-    # shown to nobody, so the kernel checks as it goes.
-    if not new or plan.empty_levels():
-        flat = argmax.ravel("K")  # as it lies in memory, if it has no gaps
-        if isa.outside(flat, pixels, plan.max_threads):
-            raise _outside(argmax, pixels)
-    for _ in plan.empty_levels():
-        target[...] = 0
     plan.bind([target])
-    while plan.next():
-        if plan.max_pixel_grad(grad, argmax):
-            raise _outside(argmax, pixels)
+    if plan.max_pixel_grad(grad, argmax, new):
+        raise _outside(argmax, height * width)
     if target is not out:
         out[...] = target
 
@@ -158,25 +142,13 @@ def _outside(argmax: np.ndarray, pixels: int) -> ValueError:
 
 def backward_samples(plan: Plan, grad: np.ndarray, out: np.ndarray, products: bool) -> None:
     """Write the gradient of the map of maxima of samples, or of products."""
-    for _ in plan.empty_levels():
-        out[...] = 0
-    target = plan.layout.nchw(out)
-    while plan.next(MAX_BOXES):
-        plan.max_sample_grad(grad, target, products)
+    plan.max_sample_grad(grad, plan.layout.nchw(out), products, MAX_BOXES)
 
 
 def backward_boxes(plan: Plan, grad: np.ndarray) -> Any:
     """Return the gradients of the boxes of weighted sums, in the format that boxes came in."""
     out = np.zeros((plan.count, plan.edges), plan.dtype)
-    count = plan.sums_per_box()
-    bytes_per_box = plan.edges * count * np.dtype(np.float64).itemsize
-    most = max(PARTIAL_SUMS_BYTES // max(bytes_per_box * plan.levels, 1), 1)
-    while plan.next(most):
-        rows = plan.rows()
-        sums = np.zeros((count, len(rows), plan.edges))
-        plan.grad_boxes(grad, sums)
-        with np.errstate(all="ignore"):  # infinite pixels give infinite gradients, or NaN
-            out[rows] = sums.sum(axis=0)
+    plan.grad_boxes(grad, out, MAX_BOXES)
     boxes = plan.given_boxes
     if isinstance(boxes, (list, tuple)):
         ends = list(itertools.accumulate(len(rows) for rows in boxes))

@@ -273,7 +273,8 @@ def check_accepted(changed, plans):
         tuple(contiguous(level) for level in maps) if isinstance(maps, tuple) else contiguous(maps)
     )
     plain = {"input": plain_maps, "boxes": plain_boxes(given, plan.dtype), "boxes_num": None}
-    plain |= {"output_size": (plan.ph, plan.pw), "out": None}
+    bins = result.shape[1:3] if given.get("layout") == "NHWC" else result.shape[2:]
+    plain |= {"output_size": bins, "out": None}
     scale = given["spatial_scale"]
     if isinstance(scale, (list, tuple, np.ndarray)):
         plain["spatial_scale"] = [
@@ -424,7 +425,7 @@ def test_tables_that_take_more_than_their_share():
         plan = _cpu.plan_with_maps(PS_ROI_POOL, UNIFORM, x, 2, arguments)
         steps = 0
         while plan.next():
-            assert len(plan.rows()) == 1
+            assert len(plan.tables().rows) == 1
             steps += 1
         assert steps == count
 

@@ -139,7 +139,6 @@ def test_maps_without_pixels_have_no_tables():
     box = np.array([[0, 3, 3, 5, 5]])
     for extents in ((0, 0), (0, 5), (5, 0)):
         plan = make(box, INTEGRATED, (1, 1), extents, np.float64)
-        assert plan.empty_levels() == [(0, [...])]
         assert not plan.next()
 
 
@@ -180,7 +179,6 @@ def test_parts_are_the_whole(name, dtype, rng):
     while plan.next(7):
         part = plan.tables()
         assert (part.first, part.stop) == (stop, min(stop + 7, len(boxes)))
-        np.testing.assert_array_equal(plan.rows(), part.rows)
         assert_part_of(part, whole)
         stop = part.stop
     assert stop == len(boxes)
@@ -205,14 +203,12 @@ def test_rows_of_levels(name, dtype, rng):
     state = rng.bit_generator.state
     boxes, plan = plan_of_levels(rng, name, dtype)
     large = boxes[:, 3] - boxes[:, 1] > 100
-    assert plan.empty_levels() == [(1, [])]
     assert plan.next()
     whole = [plan.tables(level) for level in range(3)]
     assert whole[1].rows is None
     for level, mine in ((0, ~large), (2, large)):
         np.testing.assert_array_equal(np.sort(whole[level].rows), np.flatnonzero(mine))
         np.testing.assert_array_equal(np.diff(boxes[whole[level].rows, 0]) >= 0, True)
-    np.testing.assert_array_equal(plan.rows(), np.concatenate([whole[0].rows, whole[2].rows]))
     rng.bit_generator.state = state
     _, plan = plan_of_levels(rng, name, dtype)
     while plan.next(7):

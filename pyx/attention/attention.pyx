@@ -14,7 +14,7 @@ from images.buffers cimport buffer_of, memory_of
 from roicy._kernels.isa cimport tables
 from simd.structs cimport LANE_BYTES
 from simd.table cimport Simd
-from threads cimport run_tasks
+from threads cimport carry_out
 
 cdef enum:
     QUERIES = 8                    # of a task, so that 300 of a decoder end evenly      # R482
@@ -28,6 +28,7 @@ cdef struct Job:
     Py_ssize_t some                # queries, or channels, of a task
     Py_ssize_t parts               # tasks of an image, or of a head of it
     int threads
+    bint small                     # it takes 0.1 ms at most
 
 
 cdef void queries_task(const void *given, Py_ssize_t task, char *_) noexcept nogil:
@@ -55,7 +56,7 @@ cdef void value_task(const void *given, Py_ssize_t task, char *_) noexcept nogil
 cdef int run_queries(Job *job) except -1:
     job.some = QUERIES
     job.parts = (job.call.queries + job.some - 1) // job.some
-    return run_tasks(job, job.images * job.parts, job.threads, 1, queries_task)
+    return carry_out(job, job.images * job.parts, job.threads, 1, queries_task, job.small)
 
 
 cdef int run_value(Job *job, Py_ssize_t lanes) except -1:
@@ -63,7 +64,7 @@ cdef int run_value(Job *job, Py_ssize_t lanes) except -1:
     cdef Py_ssize_t heads = job.images * job.call.heads
     job.some = lanes if heads < 2 * job.threads else max(job.call.channels, 1)
     job.parts = (job.call.channels + job.some - 1) // job.some
-    return run_tasks(job, heads * job.parts, job.threads, 1, value_task)
+    return carry_out(job, heads * job.parts, job.threads, 1, value_task, job.small)
 
 
 def compute(given, grad, outs, int threads):
@@ -95,7 +96,8 @@ def compute(given, grad, outs, int threads):
     call.nearest, call.border, call.shift = given[4]
     # four pixels a point
     cost = 4.0 * job.images * call.queries * call.heads * call.points
-    job.threads = threads if cost * (call.channels // lanes + 1) > SERIAL_VECTORS else 1
+    job.small = cost * (call.channels // lanes + 1) <= SERIAL_VECTORS
+    job.threads = 1 if job.small else threads
     if grad is None:
         call.out = buffer_of(kept, outs[0]).buf
         run_queries(&job)

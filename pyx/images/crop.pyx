@@ -19,7 +19,7 @@ from images.structs cimport (BYTE, CROP_CHANNELS, CROP_COLUMNS, CROP_ROWS, CROP_
                              crop_axis_limit, crop_axis_set, crop_within)
 from roicy._kernels.isa cimport tables
 from simd.table cimport Simd
-from threads cimport run_tasks
+from threads cimport carry_out
 from tuning cimport TASKS_PER_THREAD
 
 cdef enum:
@@ -433,19 +433,21 @@ cdef int convert(CropJob *job, Py_ssize_t frames, int threads, list kept) except
             to += (regions[i].stop[0] - regions[i].low[0]) * stride_of(regions + i)
     conversion.simd, conversion.regions, conversion.converted = job.simd, regions, job.frames
     conversion.parts = (TASKS_PER_THREAD * threads + count - 1) // count if threads > 1 else 1
-    return run_tasks(&conversion, count * conversion.parts, threads, sizeof(Source), convert_task)
+    return carry_out(&conversion, count * conversion.parts, threads, sizeof(Source), convert_task,
+                     together < CROP_SERIAL_NUMBERS)
 
 
 cdef int run(CropJob *job, int threads) except -1:
     """Carry out all tasks.  How boxes are divided changes no bit of the result."""
     cdef Py_ssize_t numbers = job.count * job.height * job.width * job.pixels.channels
     job.blocks = (job.height + CROP_ROWS - 1) // CROP_ROWS
-    if numbers * (WARP_COST if job.warped else 1) < CROP_SERIAL_NUMBERS:
+    cdef bint small = numbers * (WARP_COST if job.warped else 1) < CROP_SERIAL_NUMBERS
+    if small:
         threads = 1
     job.parts = 1
     if threads > 1 and job.count < TASKS_PER_THREAD * threads:
         job.parts = min(job.blocks, (TASKS_PER_THREAD * threads + job.count - 1) // job.count)
-    return run_tasks(job, job.count * job.parts, threads, sizeof(Scratch), crop_task)
+    return carry_out(job, job.count * job.parts, threads, sizeof(Scratch), crop_task, small)
 
 
 cdef int set_frames(CropJob *job, list kept, given) except -1:

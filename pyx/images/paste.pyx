@@ -15,7 +15,7 @@ from images.structs cimport (REACHED, REAL_VALUES, MaskLines, Masks, Place, Prot
 from roicy._kernels.isa cimport tables
 from simd.structs cimport stream_fence
 from simd.table cimport Simd
-from threads cimport run_tasks
+from threads cimport carry_out
 from tuning cimport STREAM_BYTES, TASKS_PER_THREAD
 
 cdef enum:
@@ -177,7 +177,7 @@ cdef int run_paste(Paste *paste, Py_ssize_t count, int threads) except -1:
     cdef Py_ssize_t scratch = sizeof(MaskLines)
     if paste.masks.mixed != NULL:
         scratch = MIXED_LINES * sizeof(MaskLines) + paste.scratch
-    return run_tasks(paste, count * paste.parts, threads, scratch, paste_task)
+    return carry_out(paste, count * paste.parts, threads, scratch, paste_task, False)
 
 
 cdef int set_masks(Paste *paste, list kept, given, places, corners, rule) except -1:

@@ -34,7 +34,7 @@ set_channels_per_bin(next_method())
 set_pixels(next_method())
 set_planes(next_method())
 
-cdef str forced = None             # the method that all plans take
+cdef Py_ssize_t forced = -1        # the place of the method that all plans take; -1: none
 
 
 def names():
@@ -51,34 +51,32 @@ def force(str name):
     global forced
     if name is not None and name not in names():
         raise ValueError(f"method {name!r}: expected one of {', '.join(names())}")
-    forced = name
+    forced = -1 if name is None else names().index(name)
 
 
-cdef const char *unfit(const Method *method, const LevelJob *job) noexcept:
+cdef const char *unfit(const Method *method, const LevelJob *job) noexcept nogil:
     """Why a method cannot compute a level, or NULL."""
     if method.passes[job.purpose].of_float == NULL:
         return "it has no such pass"
     return method.unfit(job)
 
 
-cdef const Method *method_of(const LevelJob *job, Py_ssize_t few) except NULL:
+cdef const Method *method_of(
+        const LevelJob *job, Py_ssize_t few, const char **reason) noexcept nogil:
     """The first method that fits a level and pays, or the one that is forced.
 
-    few: how many boxes have few taps.
+    few: how many boxes have few taps; reason: NULL, or why the forced method is unfit.
     """
     cdef Py_ssize_t i
     cdef const Method *method
-    cdef const char *reason
+    reason[0] = NULL
+    if forced >= 0:
+        reason[0] = unfit(&methods[forced], job)
+        return &methods[forced]
     for i in range(count):
         method = &methods[i]
-        if forced is None:
-            # Whether it pays is asked first, which takes less time.
-            if (method.passes[job.purpose].of_float != NULL and method.pays(job, few)
-                    and method.unfit(job) == NULL):
-                return method
-        elif method.name.decode() == forced:
-            reason = unfit(method, job)
-            if reason != NULL:
-                raise ValueError(f"method {forced!r} is unfit: {reason.decode()}")
+        # Whether it pays is asked first, which takes less time.
+        if (method.passes[job.purpose].of_float != NULL and method.pays(job, few)
+                and method.unfit(job) == NULL):
             return method
-    raise AssertionError("no method fits")
+    return NULL

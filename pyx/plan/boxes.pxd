@@ -1,13 +1,21 @@
 """Boxes: rows of numbers of any type become images and numbers."""
-from libc.math cimport fabs, trunc
-from libc.stdint cimport INT32_MAX, int32_t
+from libc.math cimport fabs, ldexp, trunc, INFINITY, NAN
+from libc.stdint cimport INT32_MAX, int32_t, uint16_t, uint32_t
 from libc.stdlib cimport free, realloc
+from libc.string cimport memcpy
 
-from plan.arrays cimport on_elements
+from errors cimport NO_MEMORY, WRONG_VALUE, fail
 from plan.structs cimport Boxes
 
+cdef struct Rows:                  # of numbers, as a caller has them
+    const char *start
+    int kind                       # NumPy's character of their type
+    Py_ssize_t count
+    Py_ssize_t row                 # strides in bytes
+    Py_ssize_t column
 
-cdef inline int reserve(Boxes *boxes, Py_ssize_t more) except -1:
+
+cdef inline int reserve(Boxes *boxes, Py_ssize_t more) noexcept nogil:
     """Make room for more boxes."""
     cdef Py_ssize_t room = boxes.count + more
     cdef void *images
@@ -15,29 +23,46 @@ cdef inline int reserve(Boxes *boxes, Py_ssize_t more) except -1:
     if room <= boxes.room:
         return 0
     if room > INT32_MAX:
-        raise ValueError(f"boxes: {room} boxes, expected less than 2**31")
+        return fail(WRONG_VALUE, "boxes: %zd boxes, expected less than 2**31", room)
     images = realloc(boxes.images, room * sizeof(int32_t))
     boxes.images = boxes.images if images == NULL else <int32_t*>images
     numbers = realloc(boxes.numbers, room * boxes.width * sizeof(double))
     boxes.numbers = boxes.numbers if numbers == NULL else <double*>numbers
     if images == NULL or numbers == NULL:
-        raise MemoryError(f"no room for {room} boxes")
+        return fail(NO_MEMORY, "no room for %zd boxes", room)
     boxes.room = room
     return 0
 
 
-cdef inline void free_boxes(Boxes *boxes) noexcept:
+cdef inline void free_boxes(Boxes *boxes) noexcept nogil:
     free(boxes.images)
     free(boxes.numbers)
 
 
-cdef inline bint is_plain(const Py_buffer *array, Py_ssize_t columns) noexcept nogil:
-    """Whether boxes lie in an array of so many columns, of a type that number_at knows."""
-    cdef int kind
-    if not on_elements(array, 2) or array.shape[1] != columns:
-        return False
-    kind = array.format[0]
-    return kind == c'f' or kind == c'd' or kind == c'i' or kind == c'l'
+cdef inline double half_at(const char *at) noexcept nogil:
+    """The value of a float16."""
+    cdef uint16_t bits
+    cdef double value
+    memcpy(&bits, at, sizeof(bits))
+    value = bits & 0x3ff
+    if (bits >> 10 & 31) == 31:
+        value = NAN if value else INFINITY
+    elif bits >> 10 & 31:
+        value = ldexp(value + 0x400, (bits >> 10 & 31) - 25)
+    else:
+        value = ldexp(value, -24)
+    return -value if bits >> 15 else value
+
+
+cdef inline double bfloat_at(const char *at) noexcept nogil:
+    """The value of a bfloat16, which is the upper half of a float."""
+    cdef uint16_t upper
+    cdef uint32_t bits
+    cdef float value
+    memcpy(&upper, at, sizeof(upper))
+    bits = <uint32_t>upper << 16
+    memcpy(&value, &bits, sizeof(value))
+    return value
 
 
 cdef inline double number_at(const char *at, int kind) noexcept nogil:
@@ -45,35 +70,60 @@ cdef inline double number_at(const char *at, int kind) noexcept nogil:
         return (<const float*>at)[0]
     if kind == c'd':
         return (<const double*>at)[0]
-    return (<const int*>at)[0] if kind == c'i' else <double>(<const long*>at)[0]
+    if kind == c'i':
+        return (<const int*>at)[0]
+    if kind == c'l':
+        return <double>(<const long*>at)[0]
+    if kind == c'q':
+        return <double>(<const long long*>at)[0]
+    return half_at(at) if kind == c'e' else bfloat_at(at)
+
+
+cdef inline bint number_is_image(double number, Py_ssize_t images) noexcept nogil:
+    return number >= 0 and number < images and trunc(number) == number
 
 
 cdef inline bint add_rows(
-        Boxes *boxes, const Py_buffer *array, Py_ssize_t image, Py_ssize_t images, double scale,
+        Boxes *boxes, const Rows *rows, Py_ssize_t image, Py_ssize_t images, double scale,
         int itemsize) noexcept nogil:
     """Add rows to boxes that have room for them; False if some have to be looked at more closely.
 
     image: of all rows, or -1 if column 0 says it, of so many images; scale: the largest by which
     numbers are multiplied, 0 if it is known that none is too large.
     """
-    cdef int kind = array.format[0], i
-    cdef Py_ssize_t k, column = array.strides[1]
+    cdef int kind = rows.kind, i
+    cdef Py_ssize_t k
     cdef double *numbers = boxes.numbers + boxes.width * boxes.count
     cdef const char *at
     cdef double n = image, number
-    for k in range(array.shape[0]):
-        at = <const char*>array.buf + k * array.strides[0]
+    for k in range(rows.count):
+        at = rows.start + k * rows.row
         if image < 0:
             n = number_at(at, kind)
-            if not (n >= 0 and n < images and trunc(n) == n):
+            if not number_is_image(n, images):
                 return False
-            at += column
+            at += rows.column
         boxes.images[boxes.count + k] = <int32_t>n
         for i in range(boxes.width):
-            number = number_at(at + i * column, kind)
+            number = number_at(at + i * rows.column, kind)
             if not fabs(number) * scale < 1e30:      # NaN, or it or a side may be beyond float
                 return False
             numbers[i] = <float>number if itemsize == sizeof(float) else number
         numbers += boxes.width
-    boxes.count += array.shape[0]
+    boxes.count += rows.count
+    return True
+
+
+cdef inline bint set_images(
+        Boxes *boxes, const Rows *indices, Py_ssize_t images) noexcept nogil:
+    """Set the images of all boxes, which are whole numbers; False if one is no image."""
+    cdef Py_ssize_t k
+    cdef double n
+    if indices.count != boxes.count:
+        return False
+    for k in range(boxes.count):
+        n = number_at(indices.start + k * indices.row, indices.kind)
+        if not number_is_image(n, images):
+            return False
+        boxes.images[k] = <int32_t>n
     return True

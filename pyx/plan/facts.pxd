@@ -1,10 +1,18 @@
-"""Facts about a level that several methods ask for, and about no batch of boxes."""
-from plan.structs cimport LevelJob
+"""Facts about a level and its boxes that several methods ask for."""
+from libc.stdint cimport int32_t
+
+from plan.structs cimport LevelJob, Tables
 from simd.structs cimport LANE_BYTES
 from tuning cimport STREAM_BYTES, TILE_BYTES
 
 cdef enum:
     TILE_PIXELS = TILE_BYTES // LANE_BYTES
+
+
+cdef inline bint has_no_work(const LevelJob *job) noexcept nogil:
+    """Whether a level has nothing to read or to write."""
+    return (job.order.count == 0 or job.channels == 0 or job.map.images == 0
+            or job.map.rows == 0 or job.map.columns == 0)
 
 
 cdef inline bint rows_contiguous(const LevelJob *job) noexcept nogil:
@@ -29,3 +37,11 @@ cdef inline bint beyond_cache(const LevelJob *job) noexcept nogil:
     """Whether the map of an image is too large to stay in cache."""
     return (<double>job.map.rows * job.map.columns * job.channels * job.itemsize
             > STREAM_BYTES)
+
+
+cdef inline double window_area(const Tables *tables, Py_ssize_t i) noexcept nogil:
+    """Pixels of a window; of a box with few taps, only those that are packed."""
+    cdef const int32_t *window = tables.windows + 4 * i
+    if tables.few_taps != NULL and tables.few_taps[i] > 0:
+        return tables.few_taps[i]
+    return <double>(window[1] - window[0]) * (window[3] - window[2])

@@ -5,6 +5,7 @@
 from libc.stdint cimport int32_t, uint8_t
 
 from plan.structs cimport Boxes, LevelJob
+from threads cimport Team
 
 
 cdef extern from "plan/rules_of_cpu.h" nogil:
@@ -86,3 +87,4 @@ cdef struct TableInputs:                # what the tables of a level are made fr
     RuleNumbers rule
     LevelJob *job
     const Boxes *boxes
+    const Team *team               # makes tables of many boxes

@@ -6,18 +6,19 @@ adds, for each pixel, the bins that read it, which gradients of the input need. 
 bins lie, and structs.pxd says how tables of each kind lie in memory.  `itemsize` tells whether
 numbers in them are float or double.
 
-Functions that return an int raise MemoryError, and what they have made until then is freed by
-free_tables, which takes what is all zeros as well.
+Functions that return an int return -1 without memory, and what they have made until then is freed
+by free_tables, which takes what is all zeros as well.
 """
-from cython.parallel cimport prange, threadid
 from libc.float cimport DBL_EPSILON, FLT_EPSILON
 from libc.math cimport ceil, fabs, floor
 from libc.stdint cimport INT32_MAX, int32_t, uint8_t
 from libc.stdlib cimport free
 from libc.string cimport memset
 
-from plan.arrays cimport room_for
+from errors cimport NO_MEMORY, fail
+from plan.facts cimport window_area
 from plan.layout cimport slope_pixels
+from plan.memory cimport room_for
 from plan.rules cimport (
     RULE_QUANTISED, RULE_ROTATED, RULE_SAMPLED, RULE_SINGLE_SAMPLES, RULE_SLOPES, RULE_SLOTS,
     BoxAxis, TableInputs, TapSlots, TapsOut, axis_taps, make_axis, sample_count)
@@ -25,8 +26,8 @@ from plan.sparse cimport count_sparse_taps, max_sparse_taps, sparse_tables
 from plan.spans cimport hull
 from plan.structs cimport (
     GRAD_BOXES, PIXEL_SPANS, SAMPLES, SEPARABLE, SPARSE_TAPS, LevelJob, Tables)
-from roicy._kernels.machine cimport startable
-from simd.structs cimport ASSERT
+from simd.structs cimport ASSERT, PLANTED
+from threads cimport Team, share_tasks, workers_of
 from tuning cimport FEW_TAPS_GAIN, MAX_COLUMNS, SLOPE_BLOCKS
 
 cdef enum:
@@ -160,15 +161,24 @@ cdef inline void box_tables(
     ASSERT(room[0] + taps <= room[1])
 
 
-cdef inline void *allocate(Tables *tables, Py_ssize_t count, Py_ssize_t size) except NULL:
-    """Memory for a table of so many elements, which free_tables gives back."""
+cdef inline void *allocate(Tables *tables, Py_ssize_t count, Py_ssize_t size) noexcept nogil:
+    """Memory for a table of so many elements, which free_tables gives back; or NULL."""
     cdef void *memory = room_for(count, size)
     tables.memory[tables.allocated] = memory
     tables.allocated += 1
     return memory
 
 
-cdef inline int make_windows(LevelJob *job, Py_ssize_t count) except -1:
+cdef inline bint all_made(const Tables *tables) noexcept nogil:
+    """Whether there was memory for all tables."""
+    cdef int i
+    for i in range(tables.allocated):
+        if (tables.memory[i] == NULL) & (not PLANTED("tables are written without memory")):
+            return False
+    return True
+
+
+cdef inline int make_windows(LevelJob *job, Py_ssize_t count) noexcept nogil:
     """Room for the windows of the next boxes, and what their order knows."""
     cdef Tables *tables = &job.tables
     cdef const Py_ssize_t *starts = job.order.starts
@@ -176,20 +186,22 @@ cdef inline int make_windows(LevelJob *job, Py_ssize_t count) except -1:
     tables.rows, tables.count = job.order.boxes + tables.first, count
     tables.stop = tables.first + count
     tables.starts = <Py_ssize_t*>allocate(tables, job.map.images + 1, sizeof(Py_ssize_t))
+    tables.windows = <int32_t*>allocate(tables, count, 4 * sizeof(int32_t) + 2)
+    if not all_made(tables):
+        return -1
     for n in range(job.map.images + 1):
         tables.starts[n] = (min(max(starts[n] - starts[0], tables.first), tables.stop)
                             - tables.first)
-    tables.windows = <int32_t*>allocate(tables, count, 4 * sizeof(int32_t) + 2)
     tables.ways = <uint8_t*>(tables.windows + 4 * count)
     tables.x_first = tables.ways + count
     return 0
 
 
-cdef inline int make_taps(Tables *tables, Py_ssize_t taps, int itemsize) except -1:
+cdef inline int make_taps(Tables *tables, Py_ssize_t taps, int itemsize) noexcept nogil:
     """Room for spans and taps."""
     cdef Py_ssize_t spans = tables.spans_of_box * tables.count
     if taps > INT32_MAX:
-        raise MemoryError(f"the tables of boxes have {taps} taps, more than can be counted")
+        return fail(NO_MEMORY, "the tables of boxes have %zd taps, more than can be counted", taps)
     tables.taps = taps
     tables.spans = <int32_t*>allocate(tables, 2 * spans, sizeof(int32_t))
     if tables.tap_kind != PIXEL_SPANS:
@@ -201,14 +213,14 @@ cdef inline int make_taps(Tables *tables, Py_ssize_t taps, int itemsize) except 
         tables.outside = <uint8_t*>allocate(tables, spans, 1)
     if tables.tap_kind == SPARSE_TAPS:
         tables.few_taps = <int32_t*>allocate(tables, tables.count, sizeof(int32_t))
-    return 0
+    return 0 if all_made(tables) else -1
 
 
-cdef inline TapSlots *make_slots(int threads) except NULL:
-    """Free slots for each thread."""
-    cdef TapSlots *slots = <TapSlots*>room_for(threads, sizeof(TapSlots))
+cdef inline TapSlots *make_slots(int workers) noexcept nogil:
+    """Free slots for each worker; NULL without memory."""
+    cdef TapSlots *slots = <TapSlots*>room_for(workers, sizeof(TapSlots))
     cdef Py_ssize_t i, j
-    for i in range(threads):
+    for i in range(workers if slots != NULL else 0):
         slots[i].used = 0
         for j in range(RULE_SLOTS * RULE_SLOTS):
             slots[i].slots[j].y = -1
@@ -269,46 +281,69 @@ cdef inline Py_ssize_t boxes_of_a_second(
     return count
 
 
+cdef struct BoxTables:             # what the workers need who make the tables of boxes
+    const TableInputs *inputs
+    const Py_ssize_t *starts       # of the taps of each box
+    TapSlots *slots                # of each worker
+
+
+cdef inline void make_some(const void *given, Py_ssize_t task, int worker) noexcept nogil:
+    cdef const BoxTables *one = <const BoxTables*>given
+    cdef const LevelJob *job = one.inputs.job
+    cdef const int32_t *box = job.order.boxes + job.tables.first
+    cdef TapSlots *slots = NULL if one.slots == NULL else &one.slots[worker]
+    cdef Py_ssize_t i, first = task * BOXES_AT_ONCE
+    for i in range(first, min(first + BOXES_AT_ONCE, job.tables.count)):
+        box_tables(one.inputs, i, box[i], one.starts + i, slots)
+
+
+cdef inline int fill_tables(
+        const TableInputs *inputs, Py_ssize_t count, int workers, Py_ssize_t *starts,
+        TapSlots *slots) noexcept nogil:
+    """Place the taps of `count` boxes, or of as many as tables have room for, and compute them."""
+    cdef LevelJob *job = inputs.job
+    cdef Tables *tables = &job.tables
+    cdef BoxTables shared
+    count = place_taps(inputs, job.order.boxes + tables.first, count, slots, starts)
+    if make_windows(job, count) < 0 or make_taps(tables, starts[count], job.itemsize) < 0:
+        return -1
+    shared.inputs, shared.starts, shared.slots = inputs, starts, slots
+    share_tasks(&shared, (count + BOXES_AT_ONCE - 1) // BOXES_AT_ONCE, workers, make_some,
+                inputs.team)
+    return 0
+
+
 cdef inline int make_tables(
-        const TableInputs *inputs, Py_ssize_t max_boxes, int threads) except -1:
+        const TableInputs *inputs, Py_ssize_t max_boxes, int threads) noexcept nogil:
     """Fill the tables of a level, empty but for `first`: of the boxes from there on, at most
     max_boxes, no more than fit TABLE_BYTES and than take about a second, but at least one."""
     cdef LevelJob *job = inputs.job
     cdef Tables *tables = &job.tables
-    cdef Py_ssize_t count = min(job.order.count - tables.first, max_boxes), i
-    cdef const int32_t *box = job.order.boxes + tables.first
+    cdef Py_ssize_t count = min(job.order.count - tables.first, max_boxes)
     cdef Py_ssize_t *starts
     cdef TapSlots *slots = NULL
+    cdef int failed, workers
     set_kind(tables, job, kind_of(inputs.rule.kind))
     count = min(count, max(TABLE_BYTES // bytes_of_box(tables), 1))
-    count = boxes_of_a_second(inputs, box, count)
-    threads = startable(threads if count * tables.spans_of_box >= MIN_PARALLEL_BINS else 1)
+    count = boxes_of_a_second(inputs, job.order.boxes + tables.first, count)
+    workers = workers_of(
+        threads if count * tables.spans_of_box >= MIN_PARALLEL_BINS else 1, inputs.team)
     starts = <Py_ssize_t*>room_for(count + 1, sizeof(Py_ssize_t))
-    try:
-        if tables.tap_kind == SPARSE_TAPS:
-            slots = make_slots(threads)
-        with nogil:
-            count = place_taps(inputs, box, count, slots, starts)
-        make_windows(job, count)
-        make_taps(tables, starts[count], job.itemsize)
-        if threads == 1:               # a parallel region is not free even with one thread
-            with nogil:
-                for i in range(count):
-                    box_tables(inputs, i, box[i], starts + i, slots)
-        else:
-            for i in prange(count, nogil=True, num_threads=threads, schedule="dynamic",
-                            chunksize=BOXES_AT_ONCE):
-                box_tables(inputs, i, box[i], starts + i, &slots[threadid()])
-    finally:
-        free(starts)
-        free(slots)
-    return 0
+    if tables.tap_kind == SPARSE_TAPS:
+        slots = make_slots(workers)
+    failed = starts == NULL or (slots == NULL and tables.tap_kind == SPARSE_TAPS)
+    if not failed:
+        failed = fill_tables(inputs, count, workers, starts, slots) < 0
+    free(starts)
+    free(slots)
+    return -1 if failed else 0
 
 
-cdef inline int whole_map_tables(LevelJob *job) except -1:
+cdef inline int whole_map_tables(LevelJob *job) noexcept nogil:
     """All boxes of a level, with windows that are the whole map, and no taps."""
     cdef int32_t *window
-    make_windows(job, job.order.count)
+    if make_windows(job, job.order.count) < 0:
+        return -1
     window = job.tables.windows
     for _ in range(job.order.count):
         window[0] = window[2] = 0
@@ -317,7 +352,7 @@ cdef inline int whole_map_tables(LevelJob *job) except -1:
     return 0
 
 
-cdef inline void free_tables(Tables *tables) noexcept:
+cdef inline void free_tables(Tables *tables) noexcept nogil:
     cdef int i
     for i in range(tables.allocated):
         free(tables.memory[i])
@@ -389,49 +424,64 @@ cdef inline void transpose_box(
     counts[1] = <int32_t>transpose_axis(tables, y + 2 * ph, pw, window + 2, itemsize, next_bin)
 
 
-cdef inline int transpose_tables(
-        Tables *tables, int ph, int pw, int itemsize, int threads) except -1:
+cdef struct Transposed:            # what the workers need who transpose the tables of boxes
+    Tables *tables
+    int ph
+    int pw
+    int itemsize
+    int32_t *next_bin              # of each worker, room for `longest` numbers
+    Py_ssize_t longest
+
+
+cdef inline void transpose_some(const void *given, Py_ssize_t task, int worker) noexcept nogil:
+    cdef const Transposed *one = <const Transposed*>given
+    cdef Py_ssize_t i, first = task * BOXES_AT_ONCE
+    for i in range(first, min(first + BOXES_AT_ONCE, one.tables.count)):
+        transpose_box(one.tables, one.ph, one.pw, one.itemsize, i,
+                      one.next_bin + worker * one.longest)
+
+
+cdef inline int transpose_tables(LevelJob *job, int threads, const Team *team) noexcept nogil:
     """Add the pixels that each box reads, and the bins and weights of each pixel."""
-    cdef Py_ssize_t i, longest = 1
-    cdef int32_t *next_bin
+    cdef Py_ssize_t i
+    cdef Tables *tables = &job.tables
+    cdef Transposed shared
     tables.counts = <int32_t*>allocate(tables, 2 * tables.count, sizeof(int32_t))
     tables.pixels = <int32_t*>allocate(tables, tables.taps, sizeof(int32_t))
     tables.pixel_spans = <int32_t*>allocate(tables, 2 * tables.taps, sizeof(int32_t))
     tables.bin = <int32_t*>allocate(tables, tables.taps, sizeof(int32_t))
-    tables.bin_weight = allocate(tables, tables.taps, itemsize)
+    tables.bin_weight = allocate(tables, tables.taps, job.itemsize)
+    shared.longest = 1
     for i in range(0, 4 * tables.count, 2):
-        longest = max(longest, tables.windows[i + 1] - tables.windows[i])
-    threads = startable(threads if tables.count * (ph + pw) >= MIN_PARALLEL_BINS else 1)
-    next_bin = <int32_t*>room_for(threads * longest, sizeof(int32_t))
-    for i in prange(
-            tables.count, nogil=True, num_threads=threads, schedule="dynamic",
-            chunksize=BOXES_AT_ONCE):
-        transpose_box(tables, ph, pw, itemsize, i, next_bin + threadid() * longest)
-    free(next_bin)
+        shared.longest = max(shared.longest, tables.windows[i + 1] - tables.windows[i])
+    threads = workers_of(
+        threads if tables.count * (job.ph + job.pw) >= MIN_PARALLEL_BINS else 1, team)
+    shared.next_bin = <int32_t*>room_for(threads * shared.longest, sizeof(int32_t))
+    if shared.next_bin == NULL or not all_made(tables):
+        free(shared.next_bin)
+        return -1
+    shared.tables, shared.ph, shared.pw, shared.itemsize = tables, job.ph, job.pw, job.itemsize
+    share_tasks(&shared, (tables.count + BOXES_AT_ONCE - 1) // BOXES_AT_ONCE, threads,
+                transpose_some, team)
+    free(shared.next_bin)
     return 0
 
 
 # ------------------------------------------------------------------------- few taps
 
-cdef inline double window_area(const Tables *tables, Py_ssize_t i) noexcept nogil:
-    """Pixels of a window; of a box with few taps, only those that are packed."""
-    cdef const int32_t *window = tables.windows + 4 * i
-    if tables.few_taps != NULL and tables.few_taps[i] > 0:
-        return tables.few_taps[i]
-    return <double>(window[1] - window[0]) * (window[3] - window[2])
-
-
-cdef inline int make_slots_of_taps(Tables *tables) except -1:
+cdef inline int make_slots_of_taps(Tables *tables) noexcept nogil:
     """Room for slots, and no box with few taps yet."""
     cdef Py_ssize_t tap
     tables.few_taps = <int32_t*>allocate(tables, tables.count, sizeof(int32_t))
-    memset(tables.few_taps, 0, tables.count * sizeof(int32_t))
     tables.tap_slot = <int32_t*>allocate(tables, tables.taps, sizeof(int32_t))
-    for tap in range(tables.taps):
-        tables.tap_slot[tap] = <int32_t>(tables.slots_of_tap * tap)
     tables.slot_pixel = tables.tap_pixel
     if tables.slots_of_tap == 2:
         tables.slot_pixel = <int32_t*>allocate(tables, 2 * tables.taps, sizeof(int32_t))
+    if not all_made(tables):
+        return -1
+    memset(tables.few_taps, 0, tables.count * sizeof(int32_t))
+    for tap in range(tables.taps):
+        tables.tap_slot[tap] = <int32_t>(tables.slots_of_tap * tap)
     return 0
 
 
@@ -447,10 +497,10 @@ cdef inline void set_slots_of_samples(
         tables.slot_pixel[2 * tap + 1] = <int32_t>min(tables.tap_pixel[tap] + 1, extent - 1)
 
 
-cdef inline Py_ssize_t find_few_taps(const TableInputs *inputs) except -1:
+cdef inline Py_ssize_t find_few_taps(const TableInputs *inputs) noexcept nogil:
     """Mark boxes whose taps are in few rows and columns of their windows, and list those.
 
-    Return how many boxes have few taps: their windows have many times more pixels than there can be
+    Return how many boxes have few taps, or -1 without memory: their windows have many times more pixels than there can be
     taps, which are two a sample at most.  There is no bound where the box decides how many samples
     there are.  Neither the taps that lie on the map nor other boxes matter, so that a box has few
     in every batch or in none.
@@ -467,8 +517,8 @@ cdef inline Py_ssize_t find_few_taps(const TableInputs *inputs) except -1:
         columns = tables.slots_of_tap * (spans[2 * (ph + pw) - 1] - spans[2 * ph])
         if (window_area(tables, i) >= area and rows > 0 and columns > 0 and columns <= MAX_COLUMNS
                 and <double>rows * columns <= slope_pixels(SLOPE_BLOCKS)):
-            if tables.few_taps == NULL:
-                make_slots_of_taps(tables)
+            if tables.few_taps == NULL and make_slots_of_taps(tables) < 0:
+                return -1
             if tables.tap_kind == SAMPLES:
                 set_slots_of_samples(tables, spans, ph, job.map.rows)
                 set_slots_of_samples(tables, spans + 2 * ph, pw, job.map.columns)

@@ -24,13 +24,13 @@ from libc.stdint cimport INT32_MAX, int32_t
 from libc.stdlib cimport free, qsort, realloc
 from libc.string cimport memset
 
-from plan.arrays cimport room_for
-from plan.facts cimport TILE_PIXELS, rows_contiguous
+from errors cimport NO_MEMORY, fail
+from plan.facts cimport TILE_PIXELS, rows_contiguous, window_area
 from plan.layout cimport slope_pixels
+from plan.memory cimport room_for
 from plan.method cimport Cover, Method, Shares, Work
 from plan.structs cimport (
     GRAD_BOXES, GRAD_INPUT, PACK_ROWS, PACK_WINDOW, LevelJob, Task, Tasks, writes_maps)
-from plan.tables cimport window_area
 from tuning cimport NARROW_COST, SLOPE_BLOCKS, TASKS_PER_THREAD
 
 cdef enum:
@@ -55,13 +55,13 @@ cdef extern from *:
 
 # --- the list
 
-cdef inline int add_task(Tasks *tasks, Task task, double cost) except -1:
+cdef inline int add_task(Tasks *tasks, Task task, double cost) noexcept nogil:
     cdef Py_ssize_t room = 2 * tasks.room + 8
     cdef void *items
     if tasks.count == tasks.room:
         items = realloc(tasks.items, room * sizeof(Task))
         if items == NULL:
-            raise MemoryError(f"no room for {tasks.count + 1} tasks")
+            return fail(NO_MEMORY, "no room for %zd tasks", tasks.count + 1)
         tasks.items, tasks.room = <Task*>items, room
     task.cost, task.index = cost, tasks.count
     tasks.items[tasks.count] = task
@@ -70,7 +70,7 @@ cdef inline int add_task(Tasks *tasks, Task task, double cost) except -1:
 
 
 cdef inline int add_shares(
-        Tasks *tasks, const Work *work, Shares shares, Task task, double cost) except -1:
+        Tasks *tasks, const Work *work, Shares shares, Task task, double cost) noexcept nogil:
     """Add a task for each share of blocks and bins. cost: of one block and one bin."""
     cdef Py_ssize_t b, z
     for b in range(shares.blocks):
@@ -79,8 +79,9 @@ cdef inline int add_shares(
         for z in range(shares.bins):
             task.first_bin = z * work.bins // shares.bins
             task.stop_bin = (z + 1) * work.bins // shares.bins
-            add_task(tasks, task, cost * (task.stop_block - task.first_block)
-                     * (task.stop_bin - task.first_bin))
+            if add_task(tasks, task, cost * (task.stop_block - task.first_block)
+                        * (task.stop_bin - task.first_bin)) < 0:
+                return -1
     return 0
 
 
@@ -155,8 +156,9 @@ cdef inline Py_ssize_t first_block(const Work *work, Py_ssize_t unit) noexcept n
 
 cdef inline int list_tasks(
         Tasks *tasks, const LevelJob *jobs, const Method *const *methods, Py_ssize_t count,
-        int threads) except -1:
-    """Fill the list for all levels, at least one, and return how many threads are worth waking.
+        int threads) noexcept nogil:
+    """Fill the list for all levels, at least one, and return how many threads are worth waking, or
+    -1 without memory.
 
     methods: of each level, or NULL where it has no boxes.
     """
@@ -164,6 +166,7 @@ cdef inline int list_tasks(
     cdef Py_ssize_t level, image
     cdef const LevelJob *job
     cdef Shares shares
+    cdef int failed
     tasks.count = 0
     for level in range(count):
         job = &jobs[level]
@@ -171,9 +174,11 @@ cdef inline int list_tasks(
             shares = methods[level].shares_to_write(job, &work)
         for image in range(job.map.images if job.tables.count > 0 else 0):
             if writes_maps(job.purpose):
-                add_image_to_write(tasks, job, &work, &shares, level, image)
+                failed = add_image_to_write(tasks, job, &work, &shares, level, image)
             else:
-                add_image_to_read(tasks, job, &work, methods[level], level, image)
+                failed = add_image_to_read(tasks, job, &work, methods[level], level, image)
+            if failed:
+                return -1
     if work.threads > 1 and not writes_maps(jobs.purpose):
         qsort(tasks.items, tasks.count, sizeof(Task), compare_tasks)
     return min(work.threads, max(<int>tasks.count, 1))
@@ -183,7 +188,7 @@ cdef inline int list_tasks(
 
 cdef inline int add_image_to_read(
         Tasks *tasks, const LevelJob *job, const Work *work, const Method *method, Py_ssize_t level,
-        Py_ssize_t image) except -1:
+        Py_ssize_t image) noexcept nogil:
     cdef Py_ssize_t box = job.tables.starts[image], stop = job.tables.starts[image + 1]
     cdef Cover cover = cover_of_boxes(job, box, stop), of_task
     cdef Shares shares
@@ -201,7 +206,8 @@ cdef inline int add_image_to_read(
         task.load = load_of_task(job, work, &shares, &of_task, task.first_box, box)
         if shares.divides_boxes:
             shares.blocks = blocks_of_task(work, &of_task)
-        add_shares(tasks, work, shares, task, of_task.cost)
+        if add_shares(tasks, work, shares, task, of_task.cost) < 0:
+            return -1
     return 0
 
 
@@ -321,31 +327,32 @@ cdef inline void set_rectangles(
 
 cdef inline int add_image_to_write(
         Tasks *tasks, const LevelJob *job, const Work *work, const Shares *shares, Py_ssize_t level,
-        Py_ssize_t image) except -1:
+        Py_ssize_t image) noexcept nogil:
     """Add the tasks of an image: bands of rows that cost as much each, cut to the columns that the
     tile has room for.  An image without boxes is written with zeros, unless gradients are added to
     what is there."""
     cdef double *costs
     cdef double cost
     cdef Task task
+    cdef int failed = 0
     task.level, task.image = level, image
     task.first_box, task.stop_box = job.tables.starts[image], job.tables.starts[image + 1]
     task.load, task.y1 = shares.load, 0
     if job.add and task.first_box == task.stop_box:
         return 0
     costs = <double*>room_for(job.map.rows + 1, sizeof(double))
+    if costs == NULL:
+        return -1
     cost = costs_of_rows(job, task.first_box, task.stop_box, costs)
-    try:
-        while task.y1 < job.map.rows:
-            task.y0, task.x1 = task.y1, 0
-            task.y1 = stop_of_band(job, shares, task.y0, costs, cost / shares.bands)
-            while task.x1 < job.map.columns:
-                task.x0 = task.x1
-                task.x1 = min(task.x0 + shares.columns, job.map.columns)
-                add_shares(tasks, work, shares[0], task, 0)
-    finally:
-        free(costs)
-    return 0
+    while task.y1 < job.map.rows and not failed:
+        task.y0, task.x1 = task.y1, 0
+        task.y1 = stop_of_band(job, shares, task.y0, costs, cost / shares.bands)
+        while task.x1 < job.map.columns and not failed:
+            task.x0 = task.x1
+            task.x1 = min(task.x0 + shares.columns, job.map.columns)
+            failed = add_shares(tasks, work, shares[0], task, 0)
+    free(costs)
+    return failed
 
 
 cdef inline double costs_of_rows(

@@ -2,4 +2,5 @@
 from plan.method cimport Method
 from plan.structs cimport LevelJob
 
-cdef const Method *method_of(const LevelJob *job, Py_ssize_t few) except NULL
+cdef const Method *method_of(
+    const LevelJob *job, Py_ssize_t few, const char **reason) noexcept nogil

@@ -145,8 +145,8 @@ def levels_of(rows: np.ndarray, scales: list[float], canonical_level: int = 4) -
     """Return the places of the maps that multiscale_roi_align pools rows from."""
     finest, coarsest = ((scale, scale) for scale in (scales[0], scales[-1]))
     rule = _levels.rule(len(scales), finest, coarsest, 224, canonical_level)
-    real = np.float64 if rows.dtype == np.float64 else np.float32
-    return plan.levels_of(np.ascontiguousarray(rows[:, 1:], real), rule)
+    size = 8 if rows.dtype == np.float64 else 4
+    return plan.levels_of(np.ascontiguousarray(rows[:, 1:], np.float64), size, rule)
 
 
 def _feature_extractor(**given: Any) -> Callable[..., Any]:

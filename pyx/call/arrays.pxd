@@ -1,26 +1,12 @@
-"""Arrays: whether C can read those of a caller, and where elements lie; and memory of our own."""
-from cpython.buffer cimport (PyBUF_FORMAT, PyBUF_STRIDES, PyBuffer_Release, PyObject_GetBuffer)
+"""Arrays: whether C can read those of a caller, and where elements lie."""
+from cpython.buffer cimport PyBUF_FORMAT, PyBUF_STRIDES, PyObject_GetBuffer
 from libc.stdint cimport INT32_MAX
-from libc.stdlib cimport malloc
-from libc.string cimport memset
 
+from plan.boxes cimport Rows
 from plan.structs cimport Map
-from simd.structs cimport PLANTED, Strides
 
 cdef enum:
     MAX_EXTENT = 1 << 30           # pixels of a side of a map: _arguments.MOST_PIXELS
-
-
-cdef inline void *room_for(Py_ssize_t count, Py_ssize_t size) except NULL:
-    """Memory for so many elements of that size."""
-    cdef void *memory = malloc(max(count, 1) * size)
-    if (memory == NULL) & (not PLANTED("tables are written without memory")):
-        raise MemoryError(f"no {count * size} bytes for the boxes of a call")
-    return memory
-
-
-cdef inline void *zeros_for(Py_ssize_t count, Py_ssize_t size) except NULL:
-    return memset(room_for(count, size), 0, max(count, 1) * size)
 
 
 cdef inline bint has_buffer(object value, type ndarray, Py_buffer *array) noexcept:
@@ -76,6 +62,22 @@ cdef inline void set_map(Map *map, const Py_buffer *array, int dtype, bint last)
     map.strides.y, map.strides.x = array.strides[y] // size, array.strides[y + 1] // size
 
 
+cdef inline bint are_plain_rows(const Py_buffer *array, Py_ssize_t columns) noexcept nogil:
+    """Whether boxes lie in an array of so many columns, of a type that number_at knows."""
+    cdef int kind
+    if not on_elements(array, 2) or array.shape[1] != columns:
+        return False
+    kind = array.format[0]
+    return kind == c'f' or kind == c'd' or kind == c'i' or kind == c'l'
+
+
+cdef inline Rows rows_of(const Py_buffer *array) noexcept nogil:
+    cdef Rows rows
+    rows.start, rows.kind, rows.count = <const char*>array.buf, array.format[0], array.shape[0]
+    rows.row, rows.column = array.strides[0], array.strides[1]
+    return rows
+
+
 cdef inline bint disjoint(const Py_buffer *array, const Py_buffer *out) noexcept nogil:
     """Whether no element of an array can lie in the memory of `out`, which is contiguous."""
     cdef const char *low = <const char*>array.buf
@@ -89,23 +91,3 @@ cdef inline bint disjoint(const Py_buffer *array, const Py_buffer *out) noexcept
         else:
             high += (array.shape[i] - 1) * array.strides[i]
     return high <= <char*>out.buf or <char*>out.buf + out.len <= low
-
-
-cdef inline void *start_of(object array, size_t itemsize, Strides *strides) except NULL:
-    """Where an array of four dimensions begins, with its strides in elements.
-
-    The caller holds the array until nobody reads or writes it any more.
-    """
-    cdef Py_buffer view
-    cdef Py_ssize_t[4] steps
-    cdef int i
-    PyObject_GetBuffer(array, &view, PyBUF_STRIDES)
-    try:
-        if view.ndim != 4 or <size_t>view.itemsize != itemsize:
-            raise TypeError(f"expected an array of 4 dimensions and {itemsize} bytes an element")
-        for i in range(4):
-            steps[i] = view.strides[i] // view.itemsize
-    finally:
-        PyBuffer_Release(&view)
-    strides.image, strides.channel, strides.y, strides.x = steps[0], steps[1], steps[2], steps[3]
-    return view.buf

@@ -1,0 +1,441 @@
+"""Call: what one call of an operator computes, from its boxes to its results, without Python.
+
+Whoever has a call to make describes it (`make_levels`, `add_rows`, `set_channels`, and where
+results go), has `compute` do all the rest, and gives its memory back by `end`.  Plan does so for
+arrays, and ONNX Runtime's nodes and roicy.cython_api for pointers.
+
+    begin       boxes sorted by level, image and place
+    next_step   the tables and tasks of some boxes; tables are bounded, so there may be many steps
+    run_step    the tasks of a step, on a team of threads
+    finish      rows and maps that no task has written, and rounding to a small type
+"""
+from libc.math cimport fabs
+from libc.stdint cimport INT32_MAX, int32_t
+from libc.stdlib cimport calloc, free
+
+from call.finish cimport clear_empty_levels
+from errors cimport NO_MEMORY, WRONG_PLAN, WRONG_VALUE, fail
+from plan.boxes cimport free_boxes
+from plan.facts cimport has_no_work
+from plan.layout cimport set_sizes, store_for
+from plan.memory cimport room_for, zeros_for
+from plan.method cimport Method
+from plan.order cimport sort_boxes
+from plan.rules cimport RULE_QUANTISED, LevelRule, RuleNumbers, TableInputs
+from plan.structs cimport (COPY_PER_BOX, GRAD_BOXES, GRAD_INPUT, MAX_PIXEL_GRAD, SPARSE_TAPS,
+                           Boxes, LevelJob, Map, Task, Tasks, writes_maps)
+from plan.tables cimport (find_few_taps, free_tables, make_tables, transpose_tables,
+                          whole_map_tables)
+from plan.tasks cimport BIN_COST, PIXEL_COST, SERIAL_COST, list_tasks
+from roicy._kernels.isa cimport any_outside, narrow_numbers, tables
+from roicy._kernels.methods cimport method_of
+from simd.structs cimport LANE_BYTES, PLANTED, Strides
+from threads cimport Team, run_tasks
+from tuning cimport NARROW_COST
+
+cdef enum:
+    PARTIAL_SUMS_BYTES = 16 << 20  # of the gradients of the boxes of a step            # no record
+
+
+cdef struct Call:
+    # what is asked for
+    int purpose
+    bint position_sensitive        # each bin has channels of its own
+    int ph
+    int pw
+    int itemsize                   # of the type of the computation
+    RuleNumbers rule
+    LevelRule level_rule           # which level a box is pooled from; all zeros for one map
+    Py_ssize_t levels
+    LevelJob *jobs                 # [levels]; `map` and `scale` are the caller's to set
+    Py_ssize_t input_channels
+    Py_ssize_t channels            # of the output
+    Boxes boxes
+    int max_threads
+    Team team
+    Py_ssize_t max_boxes           # of a level in a step; tests take few
+    int (*interrupted)() noexcept nogil      # -1 if the call is to end; NULL if nobody asks
+    double asked                   # when that was, in seconds
+    # results beside those that jobs know
+    char *small                    # the output in a type of 2 or fewer bytes, or NULL
+    int small_dtype                # NumPy's character of that type
+    void *grad_boxes               # [boxes][numbers of a box], all zeros
+    bint trusts_argmax             # indices are checked as they are used, and not before
+    int32_t bad                    # 1 once an index of no pixel was met
+    # the plan
+    int32_t *order                 # boxes by level, image and place
+    Py_ssize_t *starts             # [levels * images + 1]: where those of each image begin
+    const Method **methods         # of each level, or NULL where it has no boxes
+    Tasks tasks
+    int threads                    # that carry out this step
+    Py_ssize_t scratch_bytes       # of each
+    bint begun
+    bint ready                     # a step is planned and waits to be run
+    bint done                      # there is no further step
+    Py_ssize_t steps
+
+
+# --- Describing a call
+
+cdef inline int make_levels(Call *call, Py_ssize_t levels) noexcept nogil:
+    """Make room for what is known of each level."""
+    call.jobs = <LevelJob*>zeros_for(levels, sizeof(LevelJob))
+    call.methods = <const Method**>zeros_for(levels, sizeof(Method*))
+    call.levels = levels
+    return -1 if call.jobs == NULL or call.methods == NULL else 0
+
+
+cdef inline bint set_channels(Call *call) noexcept nogil:
+    """Set the channels of the output; False if those of the input are no multiple of the bins."""
+    cdef Py_ssize_t bins = <Py_ssize_t>call.ph * call.pw
+    call.channels = call.input_channels
+    if call.position_sensitive:
+        if call.channels % bins:
+            return False
+        call.channels //= bins
+    return True
+
+
+cdef inline void set_result(Call *call, void *result, Strides strides) noexcept nogil:
+    """Say where the output is, or the gradient of it, seen as (K, C, PH, PW)."""
+    cdef Py_ssize_t level
+    cdef bint writes = writes_maps(call.purpose)
+    cdef int store = store_for(<double>call.boxes.count * call.channels * call.ph * call.pw
+                               * call.itemsize)
+    cdef const Map *map
+    for level in range(call.levels):
+        map = &call.jobs[level].map
+        if writes:
+            store = store_for(<double>map.images * call.input_channels * map.rows * map.columns
+                              * map.itemsize)
+        call.jobs[level].result, call.jobs[level].out_strides = result, strides
+        call.jobs[level].store = store
+
+
+cdef inline void end(Call *call) noexcept nogil:
+    """Give back the memory of a call, which may have failed at any place."""
+    cdef Py_ssize_t i
+    for i in range(call.levels if call.jobs != NULL else 0):
+        free_tables(&call.jobs[i].tables)
+    if not PLANTED("a plan keeps its tasks"):
+        free(call.tasks.items)
+    free_boxes(&call.boxes)
+    free(call.order)
+    free(call.starts)
+    free(call.jobs)
+    free(call.methods)
+
+
+# --- Boxes
+
+cdef inline int begin(Call *call) noexcept nogil:
+    """Give each level its boxes."""
+    cdef Py_ssize_t count = call.boxes.count, lists = call.levels * call.jobs.map.images, i
+    cdef int32_t *keys
+    cdef LevelJob *job
+    for i in range(call.levels):
+        job = &call.jobs[i]
+        job.ph, job.pw, job.itemsize = call.ph, call.pw, call.itemsize
+        job.lanes = LANE_BYTES // call.itemsize
+        job.simd = tables + (call.itemsize == sizeof(double))
+        job.channels, job.channels_per_output = call.channels, 1
+        job.purpose, job.position_sensitive = call.purpose, call.position_sensitive
+        job.edges = call.boxes.width
+        if call.position_sensitive:
+            job.channels_per_output = <Py_ssize_t>call.ph * call.pw
+    call.done = call.begun = True
+    if count == 0:
+        return 0
+    if lists > INT32_MAX:
+        return fail(WRONG_VALUE, "features: %zd images in all levels, expected at most %d", lists,
+                    <int>INT32_MAX)
+    keys = <int32_t*>room_for(3 * count, sizeof(int32_t))
+    call.order = <int32_t*>room_for(count, sizeof(int32_t))
+    call.starts = <Py_ssize_t*>room_for(lists + 2, sizeof(Py_ssize_t))
+    if keys == NULL or call.order == NULL or call.starts == NULL:
+        free(keys)
+        return -1
+    sort_boxes(call.jobs, call.levels, &call.boxes, &call.level_rule, keys, call.order, call.starts)
+    free(keys)
+    for i in range(call.levels):
+        call.done = call.done and has_no_work(&call.jobs[i])
+    return 0
+
+
+# --- Steps
+
+cdef inline bint has_boxes_left(const LevelJob *job) noexcept nogil:
+    return not has_no_work(job) and job.tables.stop < job.order.count
+
+
+cdef inline int tabulate(Call *call, Py_ssize_t level, Py_ssize_t max_boxes) noexcept nogil:
+    """Make the tables of the next boxes of a level, and take a method."""
+    cdef LevelJob *job = &call.jobs[level]
+    cdef TableInputs inputs
+    cdef Py_ssize_t few = 0
+    cdef const Method *method
+    cdef const char *reason
+    set_sizes(job)
+    if call.purpose == MAX_PIXEL_GRAD:      # reads argmax, and so needs no taps
+        if whole_map_tables(job) < 0:
+            return -1
+    else:
+        inputs.rule, inputs.job, inputs.boxes = call.rule, job, &call.boxes
+        inputs.team = &call.team
+        if make_tables(&inputs, max_boxes, call.max_threads) < 0:
+            return -1
+        if job.tables.tap_kind != SPARSE_TAPS and not writes_maps(call.purpose):
+            few = find_few_taps(&inputs)
+            if few < 0:
+                return -1
+    call.methods[level] = method = method_of(job, few, &reason)
+    if method == NULL:
+        return fail(WRONG_PLAN, "no method fits")
+    if reason != NULL:
+        return fail(WRONG_VALUE, "method '%s' is unfit: %s", method.name, reason)
+    if call.purpose != MAX_PIXEL_GRAD:
+        method.prepare(job)
+    return 0
+
+
+cdef inline int make_tasks(Call *call) noexcept nogil:
+    """Divide the work of the tables at hand among threads, and lay out their scratch."""
+    cdef Py_ssize_t level
+    cdef LevelJob *job
+    call.threads = list_tasks(&call.tasks, call.jobs, call.methods, call.levels, call.max_threads)
+    if call.threads < 0:
+        return -1
+    call.scratch_bytes = 0
+    for level in range(call.levels):
+        job = &call.jobs[level]
+        if job.tables.count == 0:
+            continue
+        call.methods[level].lay_out(job, &call.tasks, level)
+        if (call.purpose == GRAD_INPUT and job.tables.tap_kind != SPARSE_TAPS
+                and not call.position_sensitive):
+            if transpose_tables(job, call.threads, &call.team) < 0:
+                return -1
+        call.scratch_bytes = max(call.scratch_bytes, job.layout.size)
+    return 0
+
+
+cdef inline int next_step(Call *call, Py_ssize_t max_boxes) noexcept nogil:
+    """Plan the next step, of at most so many boxes of a level; 0 if there is none, else 1."""
+    cdef Py_ssize_t level, stop
+    cdef LevelJob *job
+    if call.done:
+        return 0
+    call.done = True
+    for level in range(call.levels):
+        job = &call.jobs[level]
+        stop = job.tables.stop
+        free_tables(&job.tables)
+        job.tables.first = job.tables.stop = stop
+        if has_boxes_left(job) and tabulate(call, level, max_boxes) < 0:
+            return -1
+        if has_boxes_left(job):
+            call.done = False
+        job.add = call.steps > 0
+    call.steps += 1
+    if make_tasks(call) < 0:
+        return -1
+    call.ready = True
+    return 1
+
+
+cdef inline void compute_task(const Call *call, const Task *task, char *memory) noexcept nogil:
+    cdef const LevelJob *job = call.jobs + task.level
+    cdef const Method *method = call.methods[task.level]
+    if job.itemsize == sizeof(float):
+        method.passes[job.purpose].of_float(job, task, memory, 0)
+    else:
+        method.passes[job.purpose].of_double(job, task, memory, 0)
+
+
+cdef inline void run_task(const void *given, Py_ssize_t i, char *memory) noexcept nogil:
+    cdef const Call *call = <const Call*>given
+    cdef const Task *task = call.tasks.items + i
+    cdef Task part
+    if task.load != COPY_PER_BOX:
+        compute_task(call, task, memory)
+        return
+    part = task[0]
+    part.stop_box = task.first_box
+    while call.methods[task.level].next_copy(call.jobs + task.level, task, &part):
+        compute_task(call, &part, memory)
+
+
+cdef inline int run_tasks_of_step(Call *call) noexcept nogil:
+    return run_tasks(call, call.tasks.count, call.threads, call.scratch_bytes, run_task,
+                     &call.team)
+
+
+# --- Gradients of the boxes
+
+cdef inline Py_ssize_t sums_per_box(const Call *call) noexcept nogil:
+    """How many partial sums make up the gradient of a box: one for each block and bin range."""
+    cdef Py_ssize_t lanes = LANE_BYTES // call.itemsize
+    cdef Py_ssize_t blocks = (call.channels + lanes - 1) // lanes
+    return blocks * call.ph * call.pw if call.position_sensitive else blocks
+
+
+cdef inline void add_partial_sums(Call *call, const double *sums, Py_ssize_t rows) noexcept nogil:
+    """Add up the partial sums [sums_per_box][rows][numbers of a box] of the boxes of a step."""
+    cdef Py_ssize_t level, i, row = 0, groups = sums_per_box(call), group
+    cdef int edges = call.boxes.width, e
+    cdef const LevelJob *job
+    cdef double total
+    for level in range(call.levels):
+        job = &call.jobs[level]
+        for i in range(job.tables.count):
+            for e in range(edges):
+                total = sums[row * edges + e]
+                for group in range(1, groups):
+                    total += sums[(group * rows + row) * edges + e]
+                if call.itemsize == sizeof(float):
+                    (<float*>call.grad_boxes)[job.tables.rows[i] * edges + e] = <float>total
+                else:
+                    (<double*>call.grad_boxes)[job.tables.rows[i] * edges + e] = total
+            row += 1
+
+
+cdef inline int run_with_partial_sums(Call *call) noexcept nogil:
+    """Run a step that computes partial sums of the gradients of boxes, and add these up."""
+    cdef Py_ssize_t level, rows = 0
+    cdef int failed
+    cdef double *sums
+    for level in range(call.levels):
+        rows += call.jobs[level].tables.count
+    sums = <double*>calloc(max(sums_per_box(call) * rows, 1), call.boxes.width * sizeof(double))
+    if sums == NULL:
+        return fail(NO_MEMORY, "no memory for the gradients of %zd boxes", rows)
+    rows = 0
+    for level in range(call.levels):
+        call.jobs[level].partial_sums = sums + rows * call.boxes.width
+        rows += call.jobs[level].tables.count
+    for level in range(call.levels):
+        call.jobs[level].box_count = rows
+    failed = run_tasks_of_step(call)
+    if not failed:
+        add_partial_sums(call, sums, rows)
+    free(sums)
+    return failed
+
+
+# --- The whole call
+
+cdef inline int run_step(Call *call) noexcept nogil:
+    """Carry out the step that is planned."""
+    call.ready = False
+    if call.purpose == GRAD_BOXES:
+        return run_with_partial_sums(call)
+    return run_tasks_of_step(call)
+
+
+cdef inline Py_ssize_t most_boxes(const Call *call) noexcept nogil:
+    """How many boxes of a level a step may have."""
+    cdef Py_ssize_t bytes_per_box
+    if call.purpose != GRAD_BOXES:
+        return call.max_boxes
+    bytes_per_box = call.levels * sums_per_box(call) * call.boxes.width * sizeof(double)
+    return min(call.max_boxes, max(PARTIAL_SUMS_BYTES // max(bytes_per_box, 1), 1))
+
+
+cdef inline void finish(Call *call) noexcept nogil:
+    """Write what no task has written, and round the output to a small type.
+
+    It is done last, since nothing is to be written if a plan lacks memory.
+    """
+    clear_empty_levels(call.jobs, call.levels, call.input_channels)
+    if call.small != NULL:
+        narrow_numbers(<const float*>call.jobs.result, call.small, call.small_dtype,
+                       call.boxes.count * call.channels * call.ph * call.pw, call.max_threads,
+                       &call.team)
+
+
+cdef inline bint argmax_is_wrong(Call *call) noexcept nogil:
+    """Whether an index of argmax, which lies end to end, is of no pixel.
+
+    New results are shown to nobody if an index is wrong, so they need no check in advance: tasks
+    check indices as they go.
+    """
+    cdef const LevelJob *job = call.jobs
+    if job.argmax == NULL or call.purpose != MAX_PIXEL_GRAD:
+        return False
+    if call.trusts_argmax and not has_no_work(job):
+        return False
+    return any_outside(job.argmax, call.boxes.count * call.channels * call.ph * call.pw,
+                       job.map.rows * job.map.columns, call.max_threads, &call.team)
+
+
+cdef extern from *:
+    """
+    #include <time.h>
+    #define ASK_SECONDS 0.2
+    static double seconds(void) {
+        struct timespec now;
+        timespec_get(&now, TIME_UTC);
+        return now.tv_sec + 1e-9 * now.tv_nsec;
+    }
+    """
+    const double ASK_SECONDS       # between two questions whether a call is to end     # no record
+    double seconds() noexcept nogil
+
+
+cdef inline bint is_interrupted(Call *call) noexcept nogil:
+    """Ask whether a call is to end, if the last time was long ago."""
+    cdef double now
+    if call.interrupted == NULL or call.done:
+        return False
+    now = seconds()
+    if fabs(now - call.asked) < ASK_SECONDS:
+        return False
+    call.asked = now
+    return call.interrupted() < 0
+
+
+cdef inline int compute(Call *call) noexcept nogil:
+    """Compute a call that is described.  -1: `errors` has what failed."""
+    cdef int more = 1
+    if not call.begun and begin(call) < 0:
+        return -1
+    if argmax_is_wrong(call):
+        call.bad = 1
+        return 0
+    if call.interrupted != NULL and not call.done:
+        call.asked = seconds()
+    while more > 0:
+        more = 1 if call.ready else next_step(call, most_boxes(call))
+        if more > 0 and run_step(call) < 0:
+            return -1
+        if more > 0 and is_interrupted(call):
+            return -1
+    if more == 0:
+        finish(call)
+    return more
+
+
+cdef inline double cost_of(const Call *call) noexcept nogil:
+    """Roughly how many operations on lane vectors a call takes, known before it is planned.
+
+    Work that costs less than SERIAL_COST takes about 0.1 ms.
+    """
+    cdef const LevelJob *job
+    cdef const double *box
+    cdef double bins = <double>call.ph * call.pw, cost = 0, pixels, most = 0, scale = 0
+    cdef double ratio = max(call.rule.sampling_ratio, 1) if call.rule.kind != RULE_QUANTISED else 1
+    cdef double blocks = call.channels * call.itemsize // LANE_BYTES + 1
+    cdef Py_ssize_t k, level
+    for level in range(call.levels):
+        job = &call.jobs[level]
+        pixels = <double>job.map.rows * job.map.columns
+        most, scale = max(most, pixels), max(scale, job.scale.y * job.scale.x)
+        if writes_maps(call.purpose):
+            cost += job.map.images * pixels * (bins if call.position_sensitive else 1)
+    for k in range(call.boxes.count):
+        box = call.boxes.numbers + call.boxes.width * k
+        pixels = (box[2] - box[0]) * (box[3] - box[1]) if call.boxes.width == 4 else box[2] * box[3]
+        cost += PIXEL_COST * min(fabs(pixels) * scale, most) + BIN_COST * bins * ratio * ratio
+        if cost * blocks > SERIAL_COST:
+            break
+    return cost * blocks * (NARROW_COST if call.position_sensitive else 1)

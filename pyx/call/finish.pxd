@@ -1,0 +1,62 @@
+"""Results of levels that no task writes, since there is nothing to read or no box."""
+from libc.stdint cimport int32_t
+from libc.string cimport memset
+
+from plan.facts cimport has_no_work
+from plan.structs cimport GRAD_BOXES, MAX_SAMPLE_GRAD, LevelJob, writes_maps
+from simd.structs cimport Strides
+
+
+cdef inline void fill(
+        char *start, const Py_ssize_t *extents, Strides strides, Py_ssize_t size,
+        int value) noexcept nogil:
+    """Set all bytes of an array of four axes.  strides: in elements."""
+    cdef Py_ssize_t count = extents[0] * extents[1] * extents[2] * extents[3], n, c, y, x
+    cdef bint ascends = (strides.image > 0 and strides.channel > 0 and strides.y > 0
+                         and strides.x > 0)
+    cdef char *row
+    if count > 0 and ascends and count == (
+            1 + (extents[0] - 1) * strides.image + (extents[1] - 1) * strides.channel
+            + (extents[2] - 1) * strides.y + (extents[3] - 1) * strides.x):
+        memset(start, value, count * size)      # in whatever order, elements have no gaps
+        return
+    for n in range(extents[0]):
+        for c in range(extents[1]):
+            for y in range(extents[2]):
+                row = start + (n * strides.image + c * strides.channel + y * strides.y) * size
+                for x in range(extents[3]):
+                    memset(row + x * strides.x * size, value, size)
+
+
+cdef inline void clear_rows(const LevelJob *job) noexcept nogil:
+    """Set the outputs of the boxes of a level to 0, and their argmax to -1."""
+    cdef Py_ssize_t[4] extents = [1, job.channels, job.ph, job.pw]
+    cdef Py_ssize_t i, k
+    for i in range(job.order.count):
+        k = job.order.boxes[i]
+        fill(<char*>job.result + k * job.out_strides.image * job.itemsize, extents,
+             job.out_strides, job.itemsize, 0)
+        if job.argmax != NULL:
+            fill(<char*>(job.argmax + k * job.argmax_strides.image), extents,
+                 job.argmax_strides, sizeof(int32_t), 255)
+
+
+cdef inline void clear_map(const LevelJob *job, Py_ssize_t channels) noexcept nogil:
+    """Set the gradient of a map to 0."""
+    cdef Py_ssize_t[4] extents = [job.map.images, channels, job.map.rows, job.map.columns]
+    if job.purpose == MAX_SAMPLE_GRAD:
+        fill(<char*>job.grad_input, extents, job.grad_strides, job.itemsize, 0)
+    else:
+        fill(job.map.data, extents, job.map.strides, job.map.itemsize, 0)
+
+
+cdef inline void clear_empty_levels(
+        const LevelJob *jobs, Py_ssize_t levels, Py_ssize_t channels) noexcept nogil:
+    """Write the results of levels without work.  channels: of the maps."""
+    cdef Py_ssize_t level
+    for level in range(levels if jobs.purpose != GRAD_BOXES else 0):
+        if has_no_work(&jobs[level]):
+            if writes_maps(jobs.purpose):
+                clear_map(&jobs[level], channels)
+            else:
+                clear_rows(&jobs[level])

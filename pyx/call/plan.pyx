@@ -1,0 +1,609 @@
+# cython: auto_pickle=False
+"""Plan: the call that Python's arguments describe; the door of arrays.
+
+A plan normalises its arguments.  It takes plain ones as they are; all others go through
+roicy/_arguments.py and _boxes.py, which convert them or say what is wrong.  call.pxd does the rest,
+without Python's lock if there is much to do.
+"""
+cimport cython
+from cpython.buffer cimport PyBuffer_IsContiguous, PyBuffer_Release
+from libc.math cimport INFINITY, fabs
+from libc.stdint cimport INT32_MAX, int32_t
+from libc.stdlib cimport free
+
+import numpy as np
+
+from call.arrays cimport (are_plain_rows, disjoint, has_buffer, is_plain_map, on_elements, rows_of,
+                          set_map)
+from call.call cimport (Call, begin, compute, cost_of, end, make_levels, next_step, set_channels,
+                        set_result)
+from call.copies cimport copied, copied_tables
+from errors cimport RAISED, fail, raise_last
+from plan.boxes cimport add_rows, reserve
+from plan.memory cimport zeros_for
+from plan.rules cimport RULE_COUNT, LevelRule, RuleNumbers, level_of, rule_names
+from plan.structs cimport (FORWARD, GRAD_BOXES, GRAD_INPUT, MAX_PIXEL, MAX_PIXEL_GRAD, MAX_SAMPLE,
+                           MAX_SAMPLE_GRAD, LevelJob, Map)
+from plan.tasks cimport SERIAL_COST
+from roicy._kernels.machine cimport count_release
+from simd.structs cimport Strides
+
+from roicy import _arguments, _boxes, _levels, _threads
+
+
+cdef enum:
+    MAX_SIDE = 1 << 24             # bins of a side of an output: _arguments.MOST_BINS
+    MAX_EXACT = 1 << 24            # whole numbers in a float: _arguments.LARGEST_EXACT
+
+# What a plan may be for, as the front end calls it.
+cdef dict PURPOSES = {"forward": FORWARD, "grad_input": GRAD_INPUT, "grad_boxes": GRAD_BOXES,
+                      "max_pixel": MAX_PIXEL, "max_pixel_grad": MAX_PIXEL_GRAD,
+                      "max_sample": MAX_SAMPLE, "max_sample_grad": MAX_SAMPLE_GRAD}
+# Kinds of rules by their names in roicy/_table.py; the GPU compiles the same rules.h.
+cdef dict RULES = {rule_names[i].decode(): i for i in range(RULE_COUNT)}
+
+cdef type ndarray = np.ndarray
+cdef double TWO_TURNS = _arguments.TWO_TURNS
+cdef object FLOAT = np.dtype(np.float32), DOUBLE = np.dtype(np.float64)
+
+
+cdef inline int plain_side(object value) except? -1:
+    """PH or PW; 0 if roicy/_arguments.py has to check the value."""
+    if type(value) is not int:
+        return 0
+    return value if 0 < value <= MAX_SIDE else 0
+
+
+cdef inline double plain_scale(object value) except? -1:
+    """A scale; 0 if roicy/_arguments.py has to check the value."""
+    cdef double scale = value if type(value) is float else 0
+    return scale if 0 < scale < INFINITY else 0
+
+
+# --- Arguments
+
+cdef int make_room(Plan plan, Py_ssize_t levels) except -1:
+    if make_levels(&plan.call, levels) < 0:
+        raise_last()
+    plan.buffers = <Py_buffer*>zeros_for(levels, sizeof(Py_buffer))
+    if plan.buffers == NULL:
+        raise_last()
+    return 0
+
+
+cdef int release_maps(Plan plan) except -1:
+    while plan.held > 0:
+        plan.held -= 1
+        PyBuffer_Release(&plan.buffers[plan.held])
+    return 0
+
+
+cdef bint hold_maps(Plan plan, maps, int dtype) except? False:
+    """Hold the arrays of all levels; False if one is not plain.
+
+    dtype: of the arrays; 0: each says its own.
+    """
+    cdef int channel = 3 if plan.last else 1
+    cdef Py_buffer *first = plan.buffers
+    cdef Py_buffer *array
+    for one in maps:
+        array = &plan.buffers[plan.held]
+        if not has_buffer(one, ndarray, array):
+            return False
+        plan.held += 1
+        if (not is_plain_map(array) or array.format[0] != first.format[0]
+                or array.shape[0] != first.shape[0]
+                or array.shape[channel] != first.shape[channel]):
+            return False
+        set_map(&plan.call.jobs[plan.held - 1].map, array, dtype or array.format[0], plan.last)
+    return True
+
+
+cdef int take_maps(Plan plan, maps, bint pyramid) except -1:
+    """Take the arrays of all levels; those that are not plain are checked, and converted."""
+    levels = maps if pyramid else (maps,)
+    if type(levels) is not tuple and type(levels) is not list or not levels:
+        levels = tuple(_levels.maps(maps, plan.layout, pyramid, _arguments.maps).values())
+    plan.maps = tuple(levels)
+    make_room(plan, len(levels))
+    if not hold_maps(plan, levels, 0):
+        release_maps(plan)
+        named = _levels.maps(maps, plan.layout, pyramid, _arguments.maps)
+        _levels.check_levels(_levels.shapes_of(named, plan.layout))
+        plan.maps = tuple(named.values())
+        hold_maps(plan, [_arguments.bits(array) for array in plan.maps],
+                  ord(plan.maps[0].dtype.char))
+    plan.call.itemsize = sizeof(double) if plan.call.jobs.map.dtype == c'd' else sizeof(float)
+    plan.call.input_channels = plan.buffers.shape[3 if plan.last else 1]
+    return 0
+
+
+cdef int take_shapes(Plan plan, dict shapes) except -1:
+    """The sizes of maps whose gradient is asked for; `bind` says where they are."""
+    cdef Py_ssize_t i
+    cdef Map *map
+    dtype = shapes.pop("dtype")
+    _levels.check_levels(shapes)      # kernels trust that N and C are the same everywhere
+    plan.shapes = shapes
+    make_room(plan, len(shapes))
+    plan.call.itemsize = dtype.itemsize
+    for i, (images, channels, rows, columns) in enumerate(shapes.values()):
+        map = &plan.call.jobs[i].map
+        map.dtype, map.images, map.rows, map.columns = ord(dtype.char), images, rows, columns
+        plan.call.input_channels = channels
+    return 0
+
+
+cdef int take_bins(Plan plan, output_size) except -1:
+    cdef Call *call = &plan.call
+    if type(output_size) is tuple and len(<tuple>output_size) == 2:
+        call.ph, call.pw = plain_side((<tuple>output_size)[0]), plain_side((<tuple>output_size)[1])
+    else:
+        call.ph = call.pw = plain_side(output_size)
+    if call.ph == 0 or call.pw == 0:
+        call.ph, call.pw = _arguments.output_size(output_size)
+    return 0
+
+
+cdef int take_scales(Plan plan, scales, tuple pyramid) except -1:
+    cdef Py_ssize_t i, levels = plan.call.levels
+    cdef LevelJob *jobs = plan.call.jobs
+    cdef double scale
+    cdef bint plain = True
+    if pyramid is None:
+        scales = (scales,)
+    else:
+        plain = ((type(scales) is list or type(scales) is tuple) and len(scales) == levels
+                 and pyramid[2] is None)
+    for i in range(levels if plain else 0):
+        scale = jobs[i].scale.y = jobs[i].scale.x = plain_scale(scales[i])
+        plain = plain and scale > 0 and (i == 0 or scale <= jobs[i - 1].scale.y)
+    if not plain:
+        scales = plan.arguments.spatial_scale
+        for i, pair in enumerate(_levels.scales(scales, pyramid, plan.named_shapes())):
+            jobs[i].scale.y, jobs[i].scale.x = pair
+    if pyramid is not None:
+        plan.call.level_rule = level_rule(_levels.rule(
+            levels, scale_of(plan, 0), scale_of(plan, levels - 1), *_levels.canonical(pyramid)))
+    if plan.call.boxes.width == 5:      # turned boxes have one scale for y and x
+        _levels.check_same_scales([scale_of(plan, i) for i in range(levels)])
+    return 0
+
+
+cdef tuple scale_of(Plan plan, Py_ssize_t level):
+    return plan.call.jobs[level].scale.y, plan.call.jobs[level].scale.x
+
+
+cdef int take_channels(Plan plan) except -1:
+    cdef Call *call = &plan.call
+    if not set_channels(call):
+        _arguments.channels(
+            call.input_channels, (call.ph, call.pw), True,
+            plan.shapes is not None or call.purpose == GRAD_BOXES,
+            "input" if plan.shapes is None else "input_shape")
+    return 0
+
+
+cdef int take_boxes(Plan plan, boxes, counts) except -1:
+    """Take boxes of any format: plain arrays as they are, all others when they are converted."""
+    cdef const LevelJob *first = plan.call.jobs      # its scale is the largest
+    cdef Py_ssize_t images = first.map.images, n
+    cdef double scale = max(first.scale.y, first.scale.x, 1.0)
+    cdef bint plain = counts is None
+    if plan.call.itemsize == sizeof(float):
+        scale = <float>scale      # beyond float it is infinite, and all boxes are looked at closely
+    plan.given_boxes = boxes
+    if type(boxes) is list or type(boxes) is tuple:
+        plain = plain and len(boxes) == images
+        for n in range(images if plain else 0):
+            plain = plain and take_rows(plan, boxes[n], n, scale)
+    elif plain:
+        plain = take_rows(plan, boxes, -1, scale)
+    if plain:
+        return 0
+    plan.call.boxes.count = 0
+    boxes, counts = _boxes.gather_boxes(boxes, counts, images, _boxes.box_rows, plan.operator.box)
+    plan.given_boxes = boxes
+    numbers, of_image = _boxes.converted(
+        boxes, counts, images, plan.dtype, scale_of(plan, 0), plan.operator.box)
+    if not take_rows(plan, np.column_stack((of_image, numbers)), -1, 0):
+        raise AssertionError("boxes are not plain after they were converted")
+    return 0
+
+
+cdef bint take_rows(Plan plan, boxes, Py_ssize_t image, double scale) except? False:
+    """Take an array, or return False.
+
+    image: of all its boxes, or -1 where column 0 says it, or where there is only one; scale: as of
+    `add_rows`.
+    """
+    cdef Py_buffer array
+    cdef Call *call = &plan.call
+    cdef Py_ssize_t images = call.jobs.map.images
+    cdef bint taken = False
+    if not has_buffer(boxes, ndarray, &array):
+        return False
+    if image < 0 and images == 1 and array.ndim == 2 and array.shape[1] == call.boxes.width:
+        image = 0      # there is no other
+    try:
+        if (are_plain_rows(&array, call.boxes.width + (image < 0))
+                and not (image < 0 and array.format[0] == c'f' and images > MAX_EXACT + 1)):
+            if reserve(&call.boxes, array.shape[0]) < 0:
+                raise_last()
+            rows = rows_of(&array)
+            taken = add_rows(&call.boxes, &rows, image, images, scale, call.itemsize)
+    finally:
+        PyBuffer_Release(&array)
+    return taken
+
+
+cdef int warn_of_boxes(Plan plan) except -1:
+    """Warn of rows that are boxes, but hardly those that were meant."""
+    cdef const double *box = plan.call.boxes.numbers
+    cdef Py_ssize_t k, count = plan.call.boxes.count
+    if (count > 0 and 0 < box[3] < 1      # y2, or h
+            and type(plan.given_boxes) is ndarray):
+        if plan.given_boxes.shape[1] > plan.call.boxes.width:
+            _boxes.warn_of_scores("batch", plan.given_boxes)
+    for k in range(count if plan.call.boxes.width == 5 else 0):
+        if fabs(box[5 * k + 4]) > TWO_TURNS:
+            _boxes.warn_of_degrees(box[5 * k + 4])
+            break
+    return 0
+
+
+cdef inline LevelRule level_rule(tuple numbers) except *:
+    """What roicy._levels.rule returned, as C takes it."""
+    cdef LevelRule rule
+    (rule.last, rule.finest, rule.canonical_level, rule.canonical_scale, rule.close) = numbers
+    return rule
+
+
+# --- Where elements lie
+
+ctypedef fused element:
+    float
+    double
+    int32_t
+
+@cython.boundscheck(False)      # an array may have no element
+cdef void *start_of(const element[:, :, :, :] view, Strides *strides) noexcept:
+    """Where an array begins, with its strides in elements.
+
+    The caller holds the array until nobody reads or writes it any more.
+    """
+    cdef Py_ssize_t size = sizeof(element)
+    strides.image, strides.channel = view.strides[0] // size, view.strides[1] // size
+    strides.y, strides.x = view.strides[2] // size, view.strides[3] // size
+    return <void*>&view[0, 0, 0, 0]
+
+
+cdef void *numbers_of(array, bint written, int itemsize, Strides *strides) except? NULL:
+    """Where an array of four axes begins, of the type of the computation.
+
+    A view costs 0.1 us more than a buffer (R490).
+    """
+    cdef float[:, :, :, :] floats
+    cdef double[:, :, :, :] doubles
+    cdef const float[:, :, :, :] read_floats
+    cdef const double[:, :, :, :] read_doubles
+    if itemsize == sizeof(float):
+        if written:
+            floats = array
+            return start_of(floats, strides)
+        read_floats = array
+        return start_of(read_floats, strides)
+    if written:
+        doubles = array
+        return start_of(doubles, strides)
+    read_doubles = array
+    return start_of(read_doubles, strides)
+
+
+cdef extern from "Python.h":
+    int check_signals "PyErr_CheckSignals"()
+
+
+cdef int look_for_signals() noexcept nogil:
+    """Whether a handler of a signal has raised an exception, as that of Ctrl-C does: -1."""
+    with gil:
+        return fail(RAISED, "") if check_signals() < 0 else 0
+
+
+@cython.final
+@cython.freelist(8)
+cdef class Arguments:
+    """Hold the arguments that all passes of all operators share, as the caller gave them.
+
+    pyramid: canonical_scale, canonical_level and image_size; None of a single map.
+    """
+
+    def __cinit__(self, boxes, boxes_num, spatial_scale, layout, num_threads, out=None,
+                  tuple pyramid=None):
+        self.boxes, self.boxes_num, self.spatial_scale = boxes, boxes_num, spatial_scale
+        self.layout, self.num_threads, self.out, self.pyramid = layout, num_threads, out, pyramid
+
+
+@cython.final
+@cython.freelist(8)
+cdef class Rule:
+    """Hold a struct rule of rules.h: where the bins of a box lie, and which pixels they weigh.
+
+    kind: a name of RULES.
+    """
+
+    def __cinit__(self, kind, int sampling_ratio=0, bint aligned=False,
+                  bint at_least_one=False, bint inclusive=False, bint clockwise=False):
+        self.c = RuleNumbers(
+            RULES[kind], sampling_ratio, aligned, at_least_one, inclusive, clockwise)
+
+    @property
+    def sampling_ratio(self):
+        return self.c.sampling_ratio
+
+    def numbers(self):
+        """Return all numbers in the order of the struct, for the GPU."""
+        cdef const int *c = <int*>&self.c
+        return tuple([c[i] for i in range(<Py_ssize_t>(sizeof(RuleNumbers) // sizeof(int)))])
+
+    def __eq__(self, other):
+        return type(other) is Rule and self.numbers() == other.numbers()
+
+    def __hash__(self):
+        return hash(self.numbers())
+
+
+cdef class Plan:
+    """What one call computes: its levels, their boxes, and step by step their tables and tasks."""
+
+    def __cinit__(self, str purpose, operator, Rule rule, maps, output_size, Arguments arguments):
+        """
+        purpose: one of PURPOSES; operator: of roicy/_table.py.
+
+        maps: arrays, or for gradients of the input a dictionary of (N, C, H, W) and at last, under
+        "dtype", the type of the gradient.
+        """
+        cdef Call *call = &self.call
+        layout, pyramid = arguments.layout, arguments.pyramid
+        call.purpose, self.arguments = PURPOSES[purpose], arguments
+        call.max_threads = _threads.resolve(arguments.num_threads)
+        self.operator, call.position_sensitive = operator, operator.position_sensitive
+        call.boxes.width = len(operator.box)
+        call.rule, call.max_boxes, call.interrupted = rule.c, INT32_MAX, look_for_signals
+        if type(layout) is not str or (layout != "NCHW" and layout != "NHWC"):
+            _arguments.Layout(layout)
+        self.last = layout == "NHWC"
+        if call.purpose == GRAD_INPUT or call.purpose == MAX_PIXEL_GRAD:
+            take_shapes(self, maps)
+        else:
+            take_maps(self, maps, pyramid is not None)
+        take_bins(self, output_size)
+        take_scales(self, arguments.spatial_scale, pyramid)
+        take_channels(self)
+        take_boxes(self, arguments.boxes, arguments.boxes_num)
+        warn_of_boxes(self)
+
+    def __dealloc__(self):
+        release_maps(self)
+        end(&self.call)
+        free(self.buffers)
+
+    # What the front end wants to know
+
+    @property
+    def count(self):
+        return self.call.boxes.count
+
+    @property
+    def edges(self):
+        """Numbers of a box that have gradients."""
+        return self.call.boxes.width
+
+    @property
+    def levels(self):
+        return self.call.levels
+
+    @property
+    def max_threads(self):
+        return self.call.max_threads
+
+    @property
+    def dtype(self):
+        return FLOAT if self.call.itemsize == sizeof(float) else DOUBLE
+
+    @property
+    def output_shape(self):
+        cdef const Call *call = &self.call
+        if self.last:
+            return call.boxes.count, call.ph, call.pw, call.channels
+        return call.boxes.count, call.channels, call.ph, call.pw
+
+    @property
+    def layout(self):
+        return _arguments.Layout("NHWC" if self.last else "NCHW")
+
+    def map_size(self, Py_ssize_t level=0):
+        """(N, C, H, W)"""
+        cdef const Map *map = &self.call.jobs[level].map
+        return map.images, self.call.input_channels, map.rows, map.columns
+
+    def named_shapes(self):
+        """(N, C, H, W) of each level by its name."""
+        if self.shapes is not None:
+            return self.shapes
+        return {f"features[{i}]": self.map_size(i) for i in range(self.call.levels)}
+
+    def accepts_out(self, out):
+        """Whether an array can take the result as it is; if not, the front end checks it."""
+        cdef Py_buffer target
+        cdef Py_ssize_t i
+        cdef bint right
+        if not has_buffer(out, ndarray, &target):
+            return False
+        right = (on_elements(&target, 4) and not target.readonly
+                 and target.format[0] == (c'f' if self.call.itemsize == sizeof(float) else c'd')
+                 and PyBuffer_IsContiguous(&target, c'C'))
+        for i, extent in enumerate(self.output_shape if right else ()):
+            right = right and target.shape[i] == <Py_ssize_t>extent
+        for i in range(self.held if right else 0):
+            right = right and disjoint(&self.buffers[i], &target)
+        PyBuffer_Release(&target)
+        if not right or type(self.given_boxes) is ndarray:
+            return right and not np.may_share_memory(self.given_boxes, out)
+        return not any([np.may_share_memory(part, out) for part in self.given_boxes])
+
+    def bind(self, maps):
+        """Say where the gradients of the maps are, in the layout of the call."""
+        self.maps = tuple(maps)
+        if not hold_maps(self, self.maps, self.call.jobs.map.dtype):
+            raise AssertionError("gradients are not plain arrays")
+
+    # Passes
+
+    cdef int compute(self) except -1:
+        """Compute all steps.
+
+        Python's lock is given up if there is more to do than other threads can wait for.  A thread
+        that gives it up beside busy ones gets it back after 5 ms for each of them.
+        """
+        cdef int failed
+        if cost_of(&self.call) <= SERIAL_COST:
+            failed = compute(&self.call)
+        else:
+            count_release()
+            with nogil:
+                failed = compute(&self.call)
+        if failed:
+            raise_last()
+        return 0
+
+    cdef int set_result(self, array, bint written) except -1:
+        """Where the output is, or the gradient of it, seen as (K, C, PH, PW)."""
+        cdef Strides strides
+        cdef void *start = numbers_of(array, written, self.call.itemsize, &strides)
+        set_result(&self.call, start, strides)
+        return 0
+
+    cdef int set_argmax(self, const int32_t[:, :, :, :] indices) except -1:
+        cdef LevelJob *job = self.call.jobs
+        job.argmax = <int32_t*>start_of(indices, &job.argmax_strides)
+        self.call.bad, job.bad = 0, &self.call.bad
+        return 0
+
+    def forward(self, out, small=None, Py_ssize_t max_boxes=INT32_MAX):
+        """out (K, C, PH, PW) = the weighted sums of the maps.
+
+        small: bytes of a C-contiguous array of a type of one or two bytes, to which they are
+        rounded, and the character of this type; max_boxes: of a level in a step.
+        """
+        cdef unsigned char[::1] target
+        self.set_result(out, True)
+        self.call.max_boxes = max_boxes
+        if small is not None:
+            target, self.call.small_dtype = small
+            self.call.small = <char*>&target[0] if target.shape[0] > 0 else NULL
+        self.compute()
+
+    def max_pixel(self, out, argmax, small=None, Py_ssize_t max_boxes=INT32_MAX):
+        """out (K, C, PH, PW) = the largest pixels, argmax (the same or None) = where they are."""
+        cdef int32_t[:, :, :, :] indices
+        if argmax is not None:
+            indices = argmax
+            self.set_argmax(indices)
+        self.forward(out, small, max_boxes)
+
+    def max_sample(self, out, bint products, small=None, Py_ssize_t max_boxes=INT32_MAX):
+        """out (K, C, PH, PW) = the largest samples of the map, or the largest products."""
+        self.call.jobs.products = products
+        self.forward(out, small, max_boxes)
+
+    def grad_input(self, grad_output, Py_ssize_t max_boxes=INT32_MAX):
+        """Maps = the gradients for grad_output (K, C, PH, PW)."""
+        self.set_result(grad_output, False)
+        self.call.max_boxes = max_boxes
+        self.compute()
+
+    def grad_boxes(self, grad_output, out, Py_ssize_t max_boxes=INT32_MAX):
+        """out (boxes, numbers of a box), all zeros = the gradients of the boxes."""
+        cdef float[:, ::1] floats
+        cdef double[:, ::1] doubles
+        self.set_result(grad_output, False)
+        self.call.max_boxes = max_boxes
+        if self.call.boxes.count == 0:
+            return
+        if self.call.itemsize == sizeof(float):
+            floats = out
+            self.call.grad_boxes = &floats[0, 0]
+        else:
+            doubles = out
+            self.call.grad_boxes = &doubles[0, 0]
+        self.compute()
+
+    def max_pixel_grad(self, grad_output, argmax, bint trusts_argmax):
+        """Set the map to the sums of grad_output (K, C, PH, PW) at the pixels of argmax.
+
+        All three lie end to end in the layout of the call.  Return whether an index was of no
+        pixel; then the map has no meaning if argmax was trusted, and else it is as it was.
+        """
+        self.set_result(grad_output, False)
+        self.set_argmax(argmax)
+        # also where there is one bin
+        self.call.jobs.out_strides.x = self.call.channels if self.last else 1
+        self.call.trusts_argmax = trusts_argmax
+        self.compute()
+        return self.call.bad != 0
+
+    def max_sample_grad(
+            self, grad_output, grad_input, bint products, Py_ssize_t max_boxes=INT32_MAX):
+        """grad_input (N, C, H, W) = grad_output (K, C, PH, PW) where the map has its winners."""
+        cdef LevelJob *job = self.call.jobs
+        job.products = products
+        self.set_result(grad_output, False)
+        job.grad_input = numbers_of(grad_input, True, self.call.itemsize, &job.grad_strides)
+        self.call.max_boxes = max_boxes
+        self.compute()
+
+    # What tests look at: the step that a pass begins with if it is planned already
+
+    def next(self, Py_ssize_t max_boxes=INT32_MAX):
+        """Plan the next step, of at most so many boxes of a level; False if there is none."""
+        cdef int more = 0
+        if not self.call.begun:
+            more = begin(&self.call)
+        if more == 0:
+            more = next_step(&self.call, max_boxes)
+        if more < 0:
+            raise_last()
+        return more == 1
+
+    @property
+    def threads(self):
+        """That carry out this step."""
+        return self.call.threads
+
+    def tables(self, Py_ssize_t level=0):
+        """Copies of the tables of a level, by the names of struct Tables."""
+        return copied_tables(&self.call.jobs[level], self.dtype)
+
+    def method(self, Py_ssize_t level=0):
+        """The name of the method of a level."""
+        return self.call.methods[level].name.decode()
+
+    def tasks_made(self):
+        """The tasks of this step, as dictionaries of what struct Task has."""
+        cdef Py_ssize_t i
+        return [self.call.tasks.items[i] for i in range(self.call.tasks.count)]
+
+
+def levels_of(const double[:, ::1] boxes, int itemsize, tuple rule):
+    """The places of the maps that boxes (K, 4) are pooled from.
+
+    itemsize: of the type of the computation; rule: as roicy._levels.rule returns it.
+    """
+    cdef LevelRule levels = level_rule(rule)
+    cdef Py_ssize_t k
+    found = np.empty(boxes.shape[0], np.intp)
+    cdef Py_ssize_t[::1] places = found
+    for k in range(boxes.shape[0]):
+        places[k] = level_of(itemsize, &levels, &boxes[k, 0], 4)
+    return found
