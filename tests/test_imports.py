@@ -29,8 +29,8 @@ MAY_IMPORT = {
     "onnxruntime": (
         "onnxruntime", "roicy._config", "roicy.compat.onnx._table", "roicy.onnxruntime._claims",
     ),
-    # isa.pyx, machine.pyx, threads.pxd, tuning.pxd
-    "": ("simd", "tuning", "roicy._kernels.machine"),
+    # isa.pyx, machine.pyx, threads.pxd and threads.h, tuning.pxd
+    "": ("simd", "threads", "tuning", "roicy._kernels.machine"),
 }  # fmt: skip
 WITHOUT_TABLE = ("roicy._kernels.machine", "roicy.onnxruntime.provider")
 OURS = (*filter(None, MAY_IMPORT), "threads", "tuning", "roicy")

@@ -6,6 +6,7 @@ image.  A task of the gradient of the value is a head of an image, or some of it
 queries add to it in their order.
 """
 from cpython.buffer cimport Py_buffer
+from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int32_t
 from libc.string cimport memset
 
@@ -19,6 +20,7 @@ from threads cimport run_tasks
 cdef enum:
     QUERIES = 8                    # of a task, so that 300 of a decoder end evenly      # R482
     SERIAL_VECTORS = 100000        # lane vectors read by one thread alone, 0.1 ms       # R483
+    TASK_VECTORS = 1 << 23         # that a task reads at most: 0.1 s                   # no record
 
 
 cdef struct Job:
@@ -27,6 +29,8 @@ cdef struct Job:
     Py_ssize_t images
     Py_ssize_t some                # queries, or channels, of a task
     Py_ssize_t parts               # tasks of an image, or of a head of it
+    Py_ssize_t first               # the queries that are added to the gradient of the value now
+    Py_ssize_t stop
     int threads
 
 
@@ -47,23 +51,37 @@ cdef void value_task(const void *given, Py_ssize_t task, char *_) noexcept nogil
     cdef Py_ssize_t head = task // job.parts
     cdef Part part
     part.image, part.head = head // job.call.heads, head % job.call.heads
-    part.first = task % job.parts * job.some
-    part.stop = min(part.first + job.some, job.call.channels)
+    part.first, part.stop = job.first, job.stop
+    part.low = task % job.parts * job.some
+    part.high = min(part.low + job.some, job.call.channels)
     job.simd.attend_value(&job.call, &part)
 
 
-cdef int run_queries(Job *job) except -1:
-    job.some = QUERIES
+cdef inline Py_ssize_t queries_of_a_task(const Job *job, Py_ssize_t vectors, Py_ssize_t most):
+    """How many queries a task has, of which each reads so many lane vectors of each point."""
+    cdef double cost = 4.0 * job.call.points * vectors      # four pixels a point
+    return <Py_ssize_t>max(min(TASK_VECTORS / (cost + 1), <double>most), 1)
+
+
+cdef int run_queries(Job *job, Py_ssize_t lanes) except -1:
+    cdef Py_ssize_t vectors = job.call.heads * (job.call.channels // lanes + 1)
+    job.some = queries_of_a_task(job, vectors, QUERIES)
     job.parts = (job.call.queries + job.some - 1) // job.some
     return run_tasks(job, job.images * job.parts, job.threads, 1, queries_task)
 
 
 cdef int run_value(Job *job, Py_ssize_t lanes) except -1:
-    """Divide heads where there are too few for all threads."""
-    cdef Py_ssize_t heads = job.images * job.call.heads
-    job.some = lanes if heads < 2 * job.threads else max(job.call.channels, 1)
+    """Divide heads where there are too few for all threads, and queries where there are many."""
+    cdef Py_ssize_t heads = job.images * job.call.heads, some
+    job.some = lanes if heads < 2 * job.threads else job.call.channels
     job.parts = (job.call.channels + job.some - 1) // job.some
-    return run_tasks(job, heads * job.parts, job.threads, 1, value_task)
+    some = queries_of_a_task(job, job.some // lanes + 1, TASK_VECTORS)
+    while job.first == 0 or job.first < job.call.queries:
+        job.stop = min(job.first + some, job.call.queries)
+        run_tasks(job, heads * job.parts, job.threads, 1, value_task)
+        PyErr_CheckSignals()
+        job.first += some
+    return 0
 
 
 def compute(given, grad, outs, int threads):
@@ -73,7 +91,10 @@ def compute(given, grad, outs, int threads):
     (N, Q, M, T, 2) and weights (N, Q, M, T), which have no gaps, as all else; levels: rows width,
     height and first pixel of int32, and rows scale of x and of y, with a column for each point;
     rule: nearest, border and shift of struct attention.  outs: None for what is not computed.
+    Arrays without numbers may have more images, or channels, than could be counted.
     """
+    if not any([out is not None and out.size for out in outs]):
+        return
     cdef list kept = []
     cdef Job job
     cdef Attention *call = &job.call
@@ -98,13 +119,13 @@ def compute(given, grad, outs, int threads):
     job.threads = threads if cost * (call.channels // lanes + 1) > SERIAL_VECTORS else 1
     if grad is None:
         call.out = buffer_of(kept, outs[0]).buf
-        run_queries(&job)
+        run_queries(&job, lanes)
         return
     call.grad = buffer_of(kept, grad).buf
-    if outs[1] is not None:
+    if outs[1] is not None and outs[1].size:
         call.grad_value = buffer_of(kept, outs[1]).buf
         run_value(&job, lanes)
-    if outs[2] is not None:
+    if outs[2] is not None and outs[2].size:
         call.grad_locations = buffer_of(kept, outs[2]).buf
         call.grad_weights = buffer_of(kept, outs[3]).buf
-        run_queries(&job)
+        run_queries(&job, lanes)

@@ -14,9 +14,9 @@ from libc.string cimport memset
 
 from images.buffers cimport buffer_of, memory_of
 from images.structs cimport (BYTE, CROP_CHANNELS, CROP_COLUMNS, CROP_ROWS, CROP_RUN, CROP_TRIANGLES,
-                             CROP_YUV, YUV_SPARE, Axis, CropPixels as Pixels, CropTarget as Target,
-                             Lines, Plane, Source, Span, Strip, Sums, Warp, Yuv, crop_axis_hull,
-                             crop_axis_limit, crop_axis_set, crop_within)
+                             CROP_YUV, WARP_SAMPLES, YUV_SPARE, Axis, CropPixels as Pixels,
+                             CropTarget as Target, Lines, Plane, Source, Span, Strip, Sums, Warp,
+                             Yuv, crop_axis_hull, crop_axis_limit, crop_axis_set, crop_within)
 from roicy._kernels.isa cimport tables
 from simd.table cimport Simd
 from threads cimport run_tasks
@@ -29,6 +29,7 @@ cdef enum:
     CROP_OVERLAP = 75              # percent of a frame in boxes, to convert it at first # R403
     CROP_SERIAL_NUMBERS = 262144   # numbers of a result for one thread alone, 0.1 ms   # no record
     WARP_COST = 3                  # cost of a number of a turned crop; upright: 1      # no record
+    CROP_TASK_NUMBERS = 1 << 26    # of a task at most, times their cost: 0.2 s         # no record
 
 cdef enum:
     GROUPS = CROP_COLUMNS_AT_ONCE // CROP_COLUMNS
@@ -433,18 +434,23 @@ cdef int convert(CropJob *job, Py_ssize_t frames, int threads, list kept) except
             to += (regions[i].stop[0] - regions[i].low[0]) * stride_of(regions + i)
     conversion.simd, conversion.regions, conversion.converted = job.simd, regions, job.frames
     conversion.parts = (TASKS_PER_THREAD * threads + count - 1) // count if threads > 1 else 1
+    conversion.parts = max(conversion.parts, size // CROP_TASK_NUMBERS + 1)
     return run_tasks(&conversion, count * conversion.parts, threads, sizeof(Source), convert_task)
 
 
 cdef int run(CropJob *job, int threads) except -1:
     """Carry out all tasks.  How boxes are divided changes no bit of the result."""
-    cdef Py_ssize_t numbers = job.count * job.height * job.width * job.pixels.channels
+    cdef double cost = <double>job.height * job.width * job.pixels.channels      # of a box
     job.blocks = (job.height + CROP_ROWS - 1) // CROP_ROWS
-    if numbers * (WARP_COST if job.warped else 1) < CROP_SERIAL_NUMBERS:
+    cost *= WARP_COST if job.warped else 1
+    if cost * job.count < CROP_SERIAL_NUMBERS:
         threads = 1
-    job.parts = 1
+    if job.warped:
+        cost *= WARP_SAMPLES * WARP_SAMPLES      # at most
+    job.parts = <Py_ssize_t>(cost / CROP_TASK_NUMBERS) + 1
     if threads > 1 and job.count < TASKS_PER_THREAD * threads:
-        job.parts = min(job.blocks, (TASKS_PER_THREAD * threads + job.count - 1) // job.count)
+        job.parts = max(job.parts, (TASKS_PER_THREAD * threads + job.count - 1) // job.count)
+    job.parts = min(job.parts, job.blocks)
     return run_tasks(job, job.count * job.parts, threads, sizeof(Scratch), crop_task)
 
 

@@ -5,6 +5,7 @@ axis of vectors, and columns of codes with y.  Both add the products in the same
 the codes describe exactly the images.
 """
 from cpython.buffer cimport Py_buffer
+from cpython.exc cimport PyErr_CheckSignals
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.stdlib cimport free
 from libc.string cimport memcpy, memset
@@ -20,6 +21,7 @@ from tuning cimport STREAM_BYTES, TASKS_PER_THREAD
 
 cdef enum:
     PASTE_TASK_BYTES = 1 << 20     # of images, at least, that a task of a mask writes  # no record
+    PASTE_TASK_PIXELS = 1 << 25    # at most: a quarter of a second                     # no record
 
 
 cdef enum:
@@ -43,20 +45,21 @@ cdef struct Paste:
     bint streaming
     bint cleared                   # all pixels are 0 beforehand
     Runs *codes                    # [K]; NULL for images
+    Py_ssize_t first_column        # the columns that are added to codes now
+    Py_ssize_t stop_column
     Py_ssize_t parts               # of an image, some rows each; a task is one of them
 
 
 cdef inline void open_mask(
-        const Paste *paste, Py_ssize_t k, Py_ssize_t y0, Py_ssize_t y1,
-        MaskLines *lines) noexcept nogil:
-    """Begin with a mask, of which rows y0 to y1 - 1 are computed."""
-    cdef const Place *place = paste.masks.places + k
+        const Paste *paste, Py_ssize_t k, Py_ssize_t y0, Py_ssize_t y1, Py_ssize_t x0,
+        Py_ssize_t x1, MaskLines *lines) noexcept nogil:
+    """Begin with a mask, of which rows y0 to y1 - 1 and columns x0 to x1 - 1 are computed."""
     cdef int64_t[2][2] pixels
     cdef int along_y = paste.masks.along_y
     if paste.masks.mixed == NULL:
         paste.simd.mask_open(lines, &paste.masks, k)
         return
-    pixels[along_y][0], pixels[along_y][1] = place.x0, place.x1
+    pixels[along_y][0], pixels[along_y][1] = x0, x1
     pixels[1 - along_y][0], pixels[1 - along_y][1] = y0, y1
     paste.simd.mask_mix(lines, &paste.masks, k, pixels, lines + MIXED_LINES)
 
@@ -116,7 +119,7 @@ cdef void paste_rows(
     if y0 >= y1 or place.x0 >= place.x1:
         clear_between(paste, image, first, 0, stop, 0)
         return
-    open_mask(paste, k, y0, y1, lines)
+    open_mask(paste, k, y0, y1, place.x0, place.x1, lines)
     clear_between(paste, image, first, 0, y0, place.x0)
     while x < place.x1:
         paste.simd.mask_begin(lines, x, place.x1)
@@ -132,17 +135,17 @@ cdef void paste_rows(
 # Codes
 
 cdef void paste_codes(const Paste *paste, Py_ssize_t k, MaskLines *lines) noexcept nogil:
-    """Write the run-length code of a mask, column by column."""
+    """Add some columns of a mask to its run-length code."""
     cdef Py_ssize_t y, x, height = paste.height
     cdef const Place *place = paste.masks.places + k
+    cdef Py_ssize_t x0 = max(paste.first_column, place.x0), x1 = min(paste.stop_column, place.x1)
     cdef Runs *runs = paste.codes + k
-    if place.y0 >= place.y1 or place.x0 >= place.x1:
-        runs_add(runs, 0, height * paste.width)
-        runs_end(runs)
-        return
-    open_mask(paste, k, place.y0, place.y1, lines)
-    runs_add(runs, 0, height * place.x0)
-    for x in range(place.x0, place.x1):
+    if place.y0 >= place.y1 or x0 >= x1:
+        x0 = x1 = paste.stop_column
+    else:
+        open_mask(paste, k, place.y0, place.y1, x0, x1, lines)
+    runs_add(runs, 0, height * (x0 - paste.first_column))
+    for x in range(x0, x1):
         runs_add(runs, 0, place.y0)
         y = place.y0
         while y < place.y1:
@@ -150,8 +153,9 @@ cdef void paste_codes(const Paste *paste, Py_ssize_t k, MaskLines *lines) noexce
             runs_add_pixels(runs, <const uint8_t*>paste.simd.mask_line(lines, x), lines.count)
             y += lines.count
         runs_add(runs, 0, height - place.y1)
-    runs_add(runs, 0, height * (paste.width - place.x1))
-    runs_end(runs)
+    runs_add(runs, 0, height * (paste.stop_column - x1))
+    if paste.stop_column == paste.width:
+        runs_end(runs)
 
 
 cdef void paste_task(const void *call, Py_ssize_t task, char *memory) noexcept nogil:
@@ -168,11 +172,14 @@ cdef void paste_task(const void *call, Py_ssize_t task, char *memory) noexcept n
 
 cdef int run_paste(Paste *paste, Py_ssize_t count, int threads) except -1:
     """Divide images into parts of some rows, and codes into masks, and carry them out."""
-    cdef Py_ssize_t image_bytes = paste.height * paste.width * paste.out_itemsize
+    cdef Py_ssize_t pixels = paste.height * paste.width, wanted = 1
     paste.parts = 1
-    if paste.codes == NULL and threads > 1:
-        paste.parts = min(TASKS_PER_THREAD * threads // count, image_bytes // PASTE_TASK_BYTES)
-        paste.parts = min(max(paste.parts, 1), max(paste.height, 1))
+    if paste.codes == NULL:
+        if threads > 1:
+            wanted = min(TASKS_PER_THREAD * threads // count,
+                         pixels * paste.out_itemsize // PASTE_TASK_BYTES)
+        wanted = max(wanted, pixels // PASTE_TASK_PIXELS + 1)
+        paste.parts = min(wanted, max(paste.height, 1))
     threads = <int>min(<Py_ssize_t>threads, count * paste.parts)
     cdef Py_ssize_t scratch = sizeof(MaskLines)
     if paste.masks.mixed != NULL:
@@ -247,14 +254,19 @@ def codes(masks, places, corners, rule, shape, int threads):
     """
     cdef list kept = []
     cdef Paste paste
-    cdef Py_ssize_t k, count = len(places)
+    cdef Py_ssize_t k, first, columns, count = len(places)
     memset(&paste, 0, sizeof(paste))
     paste.simd, paste.masks.values, paste.masks.along_y = tables, REACHED, True
     set_masks(&paste, kept, masks, places, corners, rule)
     paste.height, paste.width = shape
     paste.codes = <Runs*>memory_of(kept, count * sizeof(Runs), True)
+    columns = max(PASTE_TASK_PIXELS // max(paste.height, 1), 1)
     try:
-        run_paste(&paste, count, threads)
+        for first in range(0, max(paste.width, 1), columns):
+            paste.first_column = first
+            paste.stop_column = min(first + columns, paste.width)
+            run_paste(&paste, count, threads)
+            PyErr_CheckSignals()
         for k in range(count):
             if paste.codes[k].lacks_memory:
                 raise MemoryError(f"no memory for the run-length code of mask {k}")
