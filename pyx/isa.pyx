@@ -1,11 +1,9 @@
 """Instruction sets: the tables of functions that this build has, and which of them are in use."""
-from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport int32_t
-from libc.string cimport memset
 
 from simd.structs cimport small_size
 from simd.table cimport Simd
-from threads cimport Team, share_tasks, workers_of
+from threads cimport Team, run_call, share_tasks, workers_of
 
 cdef enum:
     NUMBERS_AT_ONCE = 1 << 16      # numbers that a thread rounds or checks at a time   # R029
@@ -68,12 +66,14 @@ cdef struct Narrowing:
     char *target
     int dtype
     Py_ssize_t count
+    int threads
 
 
 cdef void narrow_some(const void *given, Py_ssize_t task, int worker) noexcept nogil:
     cdef const Narrowing *one = <const Narrowing*>given
     cdef Py_ssize_t first = task * NUMBERS_AT_ONCE
-    tables.narrow(one.values + first, one.dtype, min(<Py_ssize_t>NUMBERS_AT_ONCE, one.count - first),
+    tables.narrow(one.values + first, one.dtype,
+                  min(<Py_ssize_t>NUMBERS_AT_ONCE, one.count - first),
                   one.target + first * small_size(one.dtype))
 
 
@@ -85,14 +85,17 @@ cdef Py_ssize_t shares_of(Py_ssize_t count) noexcept nogil:
     return (count + NUMBERS_AT_ONCE - 1) // NUMBERS_AT_ONCE
 
 
-cdef void narrow_numbers(
+cdef int narrow_numbers(
         const float *values, char *target, int dtype, Py_ssize_t count, int threads,
-        const Team *team) noexcept nogil:
-    """Set target to values, rounded to the nearest number of a type; ties go to the even one."""
+        Team *team) noexcept nogil:
+    """Set target to values, rounded to the nearest number of a type; ties go to the even one.
+
+    Return -1 if a signal ends the call.
+    """
     cdef Narrowing one
     one.values, one.target, one.dtype, one.count = values, target, dtype, count
-    threads = worth_waking(count, threads)
-    share_tasks(&one, shares_of(count), workers_of(threads, team), narrow_some, team)
+    threads = workers_of(worth_waking(count, threads), team)
+    return share_tasks(&one, shares_of(count), threads, narrow_some, team)
 
 
 # --- Indices
@@ -109,38 +112,40 @@ cdef void check_some(const void *given, Py_ssize_t task, int worker) noexcept no
     cdef Py_ssize_t first = task * NUMBERS_AT_ONCE
     if tables.any_outside(one.indices + first, min(<Py_ssize_t>NUMBERS_AT_ONCE, one.count - first),
                           one.pixels):
-        one.bad[worker] = 1
+        one.bad[0] = 1      # whoever writes it writes the same
 
 
-cdef bint any_outside(
-        const int32_t *indices, Py_ssize_t count, Py_ssize_t pixels, int threads,
-        const Team *team) noexcept nogil:
-    """Whether one of the indices, which lie end to end, is neither -1 nor in [0, pixels)."""
+cdef int check_indices(
+        const int32_t *indices, Py_ssize_t count, Py_ssize_t pixels, int threads, Team *team,
+        int32_t *bad) noexcept nogil:
+    """Set `bad` if an index, of those that lie end to end, is neither -1 nor in [0, pixels).
+
+    Return -1 if one is bad, or if a signal ends the call.
+    """
     cdef Checking one
-    cdef int32_t[1024] bad         # of each worker; roicy/_threads.py allows no more
-    cdef int i
     one.indices, one.count, one.pixels, one.bad = indices, count, <int32_t>pixels, bad
-    threads = worth_waking(count, threads)
-    threads = workers_of(threads, team)
-    memset(bad, 0, threads * sizeof(int32_t))
-    share_tasks(&one, shares_of(count), threads, check_some, team)
-    for i in range(threads):
-        if bad[i]:
-            return True
-    return False
+    threads = workers_of(worth_waking(count, threads), team)
+    if share_tasks(&one, shares_of(count), threads, check_some, team) < 0:
+        return -1
+    return -1 if bad[0] else 0
 
 
-def narrow(const float[::1] values, out, int dtype, int threads):
+cdef int narrow_all(void *given, Team *team) noexcept nogil:
+    cdef const Narrowing *one = <const Narrowing*>given
+    return narrow_numbers(one.values, one.target, one.dtype, one.count, one.threads, team)
+
+
+def narrow(const float[::1] values, unsigned char[::1] out, int dtype, int threads):
     """out = values, rounded to the nearest number of a type; ties go to the even one.
 
-    out: C-contiguous, one or two bytes for each value; dtype: NumPy's character of the type.
+    out: the bytes of one or two a value; dtype: NumPy's character of the type.
     """
-    cdef Py_buffer target
-    PyObject_GetBuffer(out, &target, PyBUF_SIMPLE | PyBUF_WRITABLE)
-    try:
-        if target.len != values.shape[0] * small_size(dtype):
-            raise ValueError(f"out: {target.len} bytes for {values.shape[0]} numbers")
-        if values.shape[0] > 0:
-            narrow_numbers(&values[0], <char*>target.buf, dtype, values.shape[0], threads, NULL)
-    finally:
-        PyBuffer_Release(&target)
+    cdef Narrowing one
+    cdef Py_ssize_t count = values.shape[0]
+    if out.shape[0] != count * small_size(dtype):
+        raise ValueError(f"out: {out.shape[0]} bytes for {count} numbers")
+    if count == 0:
+        return
+    one.values, one.target, one.dtype = &values[0], <char*>&out[0], dtype
+    one.count, one.threads = count, threads
+    run_call(narrow_all, &one, count <= NUMBERS_AT_ONCE)

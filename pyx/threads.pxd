@@ -1,11 +1,12 @@
 """Threads: a team of threads carries out the tasks of a call, each thread with its own scratch.
 
-Nothing here needs Python's lock.  A caller that holds it may wait for a team, since no task asks
-for it.
+Nothing here needs Python's lock, but for a moment each half second, to see whether Ctrl-C ends a
+call.  So a task should not take long.  A caller that holds the lock may wait for a team, since no
+task asks for it.
 """
-from cython.parallel cimport prange, threadid
+from cython.parallel cimport prange
 
-from errors cimport NO_MEMORY, fail, raise_last
+from errors cimport NO_MEMORY, RAISED, fail, raise_last
 from roicy._kernels.machine cimport count_release, startable
 from simd.structs cimport PLANTED, pages_alloc, pages_free
 
@@ -17,55 +18,85 @@ ctypedef void *(*ParallelFor)(
     void *context, void (*function)(void *given, size_t i) noexcept nogil, size_t count,
     size_t batches, void *given) noexcept nogil
 
+cdef extern from "threads.h" nogil:
+    enum: AT_ONCE
+    ctypedef struct Queue "struct task_queue":
+        Py_ssize_t next
+        Py_ssize_t count
+        long long until
+    long long milliseconds() noexcept
+    Py_ssize_t take_task(Queue *queue) noexcept
 
-cdef struct Team:                  # who carries out tasks; OpenMP's threads if parallel_for is NULL
-    ParallelFor parallel_for
+cdef extern from "<Python.h>":
+    int check_signals "PyErr_CheckSignals"()
+
+
+cdef struct Team:                  # who carries out the tasks of one call
+    ParallelFor parallel_for       # NULL: OpenMP's threads do
     void *context
+    bint looks_for_signals         # as Ctrl-C's; ONNX Runtime has to get its results
+    long long until                # when it looks for them next
 
 
-cdef struct Shared:                # tasks that workers of somebody else's threads take in turn
+cdef struct Shared:                # tasks that workers take in turn
+    Queue queue
     WorkerFunction work
     const void *call
-    Py_ssize_t tasks
-    Py_ssize_t next
 
 
-cdef extern from *:
-    """
-    #define TAKE_NEXT(next) __atomic_fetch_add(next, 1, __ATOMIC_RELAXED)
-    """
-    Py_ssize_t TAKE_NEXT(Py_ssize_t *next) noexcept nogil
+cdef inline void start_team(Team *team) noexcept nogil:
+    """Prepare a team of OpenMP's threads, whose call may end by Ctrl-C."""
+    team.parallel_for, team.context = NULL, NULL
+    team.looks_for_signals, team.until = True, milliseconds() + AT_ONCE
+
+
+cdef inline int look_for_signals(Team *team) noexcept nogil:
+    """-1 if the handler of a signal has raised an exception.  It is looked for now and then."""
+    cdef int raised
+    if not team.looks_for_signals or milliseconds() < team.until:
+        return 0
+    with gil:
+        raised = check_signals()
+    team.until = milliseconds() + AT_ONCE
+    return fail(RAISED, "") if raised else 0
 
 
 cdef inline void take_tasks(void *given, size_t worker) noexcept nogil:
     """Carry out tasks until none is left.  Workers may run one after the other, in any order."""
     cdef Shared *shared = <Shared*>given
-    cdef Py_ssize_t task = TAKE_NEXT(&shared.next)
-    while task < shared.tasks:
+    cdef Py_ssize_t task = take_task(&shared.queue)
+    while task < shared.queue.count:
         shared.work(shared.call, task, <int>worker)
-        task = TAKE_NEXT(&shared.next)
+        task = take_task(&shared.queue)
 
 
-cdef inline void share_tasks(
+cdef inline int share_tasks(
         const void *call, Py_ssize_t tasks, int workers, WorkerFunction work,
-        const Team *team) noexcept nogil:
-    """Carry out all tasks, in any order.  workers: as `startable` says, if OpenMP's are used."""
-    cdef Py_ssize_t i
+        Team *team) noexcept nogil:
+    """Carry out all tasks, which begin in their order; -1 if a signal ends the call.
+
+    workers: as `workers_of` says.
+    """
+    cdef int i
     cdef Shared shared
-    if workers == 1:      # without a parallel region, which small calls would notice
-        for i in range(tasks):
-            work(call, i, 0)
-    elif team == NULL or team.parallel_for == NULL:
-        for i in prange(tasks, num_threads=workers, schedule="dynamic", chunksize=1):
-            work(call, i, threadid())
-    else:
-        shared.work, shared.call, shared.tasks, shared.next = work, call, tasks, 0
-        team.parallel_for(team.context, take_tasks, workers, workers, &shared)
+    shared.work, shared.call, shared.queue.next, shared.queue.count = work, call, 0, tasks
+    while shared.queue.next < tasks:
+        shared.queue.until = team.until if team.looks_for_signals else 0
+        if workers == 1:      # without a parallel region, which small calls would notice
+            take_tasks(&shared, 0)
+        elif team.parallel_for == NULL:
+            for i in prange(workers, num_threads=workers, schedule="static", chunksize=1):
+                take_tasks(&shared, i)
+        else:
+            team.parallel_for(team.context, take_tasks, workers, workers, &shared)
+        if look_for_signals(team) < 0:
+            return -1
+    return 0
 
 
 cdef inline int workers_of(int threads, const Team *team) noexcept nogil:
     """How many workers carry out tasks that are meant for so many threads."""
-    return startable(threads) if team == NULL or team.parallel_for == NULL else threads
+    return startable(threads) if team.parallel_for == NULL else threads
 
 
 cdef struct Scratched:             # tasks with scratch
@@ -82,35 +113,40 @@ cdef inline void work_in_scratch(const void *given, Py_ssize_t task, int worker)
 
 cdef inline int run_tasks(
         const void *call, Py_ssize_t tasks, int threads, Py_ssize_t scratch_bytes,
-        WorkFunction work, const Team *team) noexcept nogil:
-    """Carry out all tasks, in any order; -1 if there is no memory."""
+        WorkFunction work, Team *team) noexcept nogil:
+    """Carry out all tasks; -1 if there is no memory, or a signal ends the call."""
     cdef Scratched one
+    cdef int failed
     threads = workers_of(threads, team)
     one.bytes = (scratch_bytes + 63) // 64 * 64      # threads share no cache line: R430
     one.work, one.call, one.scratch = work, call, <char*>pages_alloc(threads * one.bytes)
     if (one.scratch == NULL) & (not PLANTED("threads compute without scratch")):
         return fail(NO_MEMORY, "no %zd bytes of scratch for %d threads", threads * one.bytes,
                     threads)
-    share_tasks(&one, tasks, threads, work_in_scratch, team)
+    failed = share_tasks(&one, tasks, threads, work_in_scratch, team)
     pages_free(one.scratch)
-    return 0
+    return failed
 
 
-cdef inline int carry_out(
-        const void *call, Py_ssize_t tasks, int threads, Py_ssize_t scratch_bytes,
-        WorkFunction work, bint small) except -1:
-    """Carry out all tasks for a caller that holds Python's lock; small: they take 0.1 ms at most.
+# What a call does on a team: it returns -1 if it fails, and `errors` has why.
+ctypedef int (*Whole)(void *call, Team *team) noexcept nogil
 
-    The lock is kept for small work: a thread that gives it up beside busy ones gets it back after
+
+cdef inline int run_call(Whole whole, void *call, bint small) except -1:
+    """Carry out a call for a caller that holds Python's lock.  small: it takes about 0.1 ms.
+
+    The lock is kept for small calls: a thread that gives it up beside busy ones gets it back after
     5 ms for each of them.
     """
+    cdef Team team
     cdef int failed
+    start_team(&team)
     if small:
-        failed = run_tasks(call, tasks, threads, scratch_bytes, work, NULL)
+        failed = whole(call, &team)
     else:
         count_release()
         with nogil:
-            failed = run_tasks(call, tasks, threads, scratch_bytes, work, NULL)
+            failed = whole(call, &team)
     if failed:
         raise_last()
     return 0

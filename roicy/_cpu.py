@@ -78,7 +78,7 @@ def forward(plan: Plan, out: np.ndarray, extra: Any) -> None:
     if out.dtype != plan.dtype:
         target = _memory.new(out.shape, plan.dtype)
         rounded = out if out.flags.c_contiguous else _memory.new(out.shape, out.dtype)
-        small = _arguments.bits(rounded).reshape(-1).view(np.uint8), ord(out.dtype.char)
+        small = _bytes(rounded), ord(out.dtype.char)
     layout = plan.layout
     target_nchw = layout.nchw(target)
     if plan.operator.reduction is WEIGHTED_SUM:
@@ -92,10 +92,15 @@ def forward(plan: Plan, out: np.ndarray, extra: Any) -> None:
         out[...] = rounded
 
 
+def _bytes(array: np.ndarray) -> np.ndarray:
+    """Return the bytes of a C-contiguous array."""
+    return _arguments.bits(array).reshape(-1).view(np.uint8)
+
+
 def narrow(values: np.ndarray, out: np.ndarray, threads: int) -> None:
     """Write new float32 values to an array of a small type."""
     rounded = out if out.flags.c_contiguous else _memory.new(out.shape, out.dtype)
-    isa.narrow(values.reshape(-1), _arguments.bits(rounded), ord(out.dtype.char), threads)
+    isa.narrow(values.reshape(-1), _bytes(rounded), ord(out.dtype.char), threads)
     if rounded is not out:
         out[...] = rounded
 

@@ -74,6 +74,17 @@ def cgroup_memory(root: str = ROOT, membership: str = MEMBERSHIP) -> float:
     return min((limit[0] for limit in limits if limit), default=math.inf)
 
 
+def affinity() -> set[int]:
+    """Return the processors that the process may run on; none if the system does not tell.
+
+    They are those of its first thread: other threads may have been pinned to some of them.
+    """
+    try:
+        return os.sched_getaffinity(os.getpid())
+    except (AttributeError, OSError):  # not Linux, or a sandbox that forbids it
+        return set()
+
+
 def cpus(available: int) -> int:
     """Return so many processors, or the CPU quota of the container if that is less."""
     return max(1, math.ceil(min(cgroup_cpus(), available)))

@@ -22,10 +22,8 @@ _lock = threading.Lock()
 _set: int | None = None  # what set_num_threads set
 _default: int | None = None  # looked up at first use
 
-# The affinity mask that the OpenMP runtime gave this thread as it was loaded, if it binds threads.
-_bound: set[int] | None = None
-if hasattr(os, "sched_getaffinity") and machine.bound_processors():
-    _bound = os.sched_getaffinity(0)
+# The affinity mask of the process once the OpenMP runtime was loaded, if this binds threads.
+_bound = _limits.affinity() if machine.bound_processors() else None
 
 
 def _after_fork() -> None:
@@ -43,15 +41,15 @@ def _processors() -> int:
     """Return how many processors this process may run on.
 
     What Python was told counts first (``PYTHON_CPU_COUNT``, ``-X cpu_count``).  Where the OpenMP
-    runtime has bound this thread to a few processors, those of the process count.
+    runtime has bound the first thread to a few processors, those that it found before count.
     """
     told: int = getattr(sys, "_get_cpu_count_config", int)()  # since Python 3.13
     if told > 0:
         return told
-    if not hasattr(os, "sched_getaffinity"):
-        return os.cpu_count() or 1
-    mask = os.sched_getaffinity(0)
-    return machine.bound_processors() if mask == _bound else len(mask)
+    mask = _limits.affinity()
+    if mask == _bound:  # unless another thread was bound, which may have had fewer of its own
+        return max(machine.bound_processors(), len(mask))
+    return len(mask) or os.cpu_count() or 1
 
 
 def _look_up() -> int:
@@ -65,9 +63,10 @@ def get_num_threads() -> int:
     either it is the number of processors that the process may run on, or the CPU quota of its
     container if that is less.  It is looked up at first use, in each process.
 
-    The processors are those of the affinity mask, as it was before OpenMP bound threads
-    (``OMP_PROC_BIND``, ``OMP_PLACES``), or as many as Python 3.13 and newer are told by
-    ``PYTHON_CPU_COUNT``.
+    The processors are those of the affinity mask of the process, as it was before OpenMP bound
+    threads (``OMP_PROC_BIND``, ``OMP_PLACES``), or as many as Python 3.13 and newer are told by
+    ``PYTHON_CPU_COUNT``.  Masks of other threads than the first do not count: a pinned thread
+    passes `num_threads`.
 
     Calls with little work use one thread, and so do all calls of a build without OpenMP.  No
     call uses more threads than threadpoolctl allows.

@@ -6,7 +6,8 @@
 A call ends with MemoryError, has written nothing to `out`, leaves no memory behind, and the next
 call gives the right bits.  The program starts itself again under a preloaded allocator, which it
 compiles from failing_memory.c; a sanitizer that is preloaded stays.  Small allocations of Python
-and NumPy do not fail here: NumPy itself ends the process after some of them.
+and NumPy do not fail here: NumPy itself ends the process after some of them.  Nothing is printed on
+the way.
 """
 
 from __future__ import annotations
@@ -204,8 +205,9 @@ def bits(value):
 def lacks_memory(error):
     """Whether an error tells that memory is lacking."""
     told = re.search(r"no room|no \d+ bytes|Unable to allocate", str(error))
-    # of NumPy where the indices of an assignment lack memory
-    unset = isinstance(error, SystemError) and "without exception set" in str(error)
+    # of NumPy where the indices of an assignment, or the numbers of a function, lack memory
+    text = "without (exception set|setting an exception)"
+    unset = isinstance(error, SystemError) and re.search(text, str(error))
     return isinstance(error, MemoryError) or unset or ("ONNXRuntimeError" in str(error) and told)
 
 
@@ -291,7 +293,8 @@ def main(what):
     folder = str(Path(roicy.__file__).parent)
     if not library.failing_watch(folder.encode(), ctypes.c_size_t(0), 1):
         sys.exit(f"no library in {folder}")
-    library.failing_watch(b"numpy", ctypes.c_size_t(ARRAY_BYTES), 0)
+    for others in (b"numpy", b"python"):
+        library.failing_watch(others, ctypes.c_size_t(ARRAY_BYTES), 0)
     gc.freeze()  # what is there already does not need to be looked through each time
     problems = []
     for name, (call, out) in made.items():

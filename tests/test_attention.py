@@ -253,11 +253,13 @@ def test_numbers_beyond_a_type(rng):
     [
         {"images": 0}, {"queries": 0}, {"heads": 0}, {"channels": 0}, {"each": 0},
         {"shapes": ((0, 3), (2, 2))}, {"shapes": ((0, 0),)}, {"images": 0, "each": 2**33},
-        {"queries": 0, "each": 2**33},
+        {"queries": 0, "each": 2**33}, {"images": 2**40, "heads": 0},
+        {"images": 2**33, "queries": 0, "shapes": ((0, 0),)}, {"images": 0, "channels": 2**40},
     ],
     ids=str,
 )  # fmt: skip
 def test_empty(sizes, rng):
+    """What there is none of is not gone through: this test ends."""
     value, locations, weights, grad = problem(rng, np.float32, **sizes)
     shapes = sizes.get("shapes", SHAPES)
     found = both(value, shapes, locations, weights, grad)

@@ -111,6 +111,34 @@ def test_same_as_of_the_converted_frame(color, isa):
                     assert got.tobytes() == want.tobytes(), (size, antialias, border)
 
 
+@pairs(color=[*COLORS, "rgb565"], size=[224, 300], upright=[True, False], isa=ISAS)
+def test_nothing_beside_a_converted_region_is_read(color, size, upright, isa):
+    """Rows of boxes of whole numbers lie where rounding may reach the next pixel, whose weight is
+    then nearly 0.  Black pixels sum to 0 exactly unless this pixel is one of the white frames,
+    which are converted to the memory before and after each black one.
+    """
+    shapes = [plane.shape for plane in planes_of(color, 706, 4)[0]]
+    more = 2 if color == "p010" else 0  # bits
+
+    def filled(luma):
+        if color == "rgb565":
+            return np.full((706, 4), 0 if luma == 16 else 0xFFFF, np.uint16)
+        numbers = zip(shapes, (luma, 128, 128), strict=True)
+        return stored(color, [np.full(shape, number << more) for shape, number in numbers])[1]
+
+    black, white = filled(16), filled(235)
+    for first in (0, 5):
+        boxes = [(0, first, 4, stop) if upright else (0, stop, 4, first)
+                 for stop in range(first + 1, first + 700)]  # fmt: skip
+        frames, rows = [white], [boxes[:1]]
+        for box in boxes:
+            frames += [black, white]
+            rows += [[box], [(0, 0, 4, 1)]]
+        got = roicy.crop(frames, rows, (size, 1), color=color, num_threads=1)[1::2]
+        wrong = got.reshape(len(boxes), -1).any(1)
+        assert not wrong.any(), [box for box, one in zip(boxes, wrong, strict=True) if one]
+
+
 def test_tall_boxes_do_not_fit_a_strip(isa):
     """So many rows of an output row, or of 16, that a strip does not hold them."""
     planes, _ = planes_of("nv12", 2000, 36)

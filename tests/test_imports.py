@@ -15,13 +15,14 @@ FILES = [path.relative_to(PYX) for ending in ENDINGS for path in PYX.rglob(f"*.{
 # For each folder, what it may import.  A folder stands for all of its files.
 MAY_IMPORT = {
     "simd": ("simd", "images", "attention"),  # both are computed for each instruction set, too
-    "plan": (
-        "plan", "simd", "threads", "tuning",
-        "roicy._kernels.isa", "roicy._kernels.machine", "roicy._kernels.methods",
-        "roicy._arguments", "roicy._boxes", "roicy._levels", "roicy._threads",
-    ),
+    "plan": ("plan", "simd", "errors", "threads", "tuning"),
     "passes": ("passes", "plan", "simd", "tuning"),
     "methods": ("methods", "passes", "plan", "simd", "tuning", "images.structs"),
+    "call": (
+        "call", "plan", "simd", "errors", "threads", "tuning",
+        "roicy._kernels.isa", "roicy._kernels.methods",
+        "roicy._arguments", "roicy._boxes", "roicy._levels", "roicy._threads",
+    ),
     "images": ("images", "simd", "threads", "tuning", "roicy._kernels.isa"),
     "attention": (
         "attention", "simd", "threads", "tuning", "images.buffers", "roicy._kernels.isa",
@@ -29,11 +30,11 @@ MAY_IMPORT = {
     "onnxruntime": (
         "onnxruntime", "roicy._config", "roicy.compat.onnx._table", "roicy.onnxruntime._claims",
     ),
-    # isa.pyx, machine.pyx, threads.pxd, tuning.pxd
-    "": ("simd", "tuning", "roicy._kernels.machine"),
+    # errors.pxd, isa.pyx, machine.pyx, threads.pxd, tuning.pxd
+    "": ("simd", "errors", "threads", "tuning", "roicy._kernels.machine"),
 }  # fmt: skip
 WITHOUT_TABLE = ("roicy._kernels.machine", "roicy.onnxruntime.provider")
-OURS = (*filter(None, MAY_IMPORT), "threads", "tuning", "roicy")
+OURS = (*filter(None, MAY_IMPORT), "errors", "threads", "tuning", "roicy")
 # How a call goes down through Python and Cython: no module imports one of a floor above its own.
 FLOORS = (
     ("operators", "integrals", "multiscale", "normalised"),
@@ -91,11 +92,22 @@ def python_imports(name):
     return found
 
 
+def imported_by_files(path):
+    """Return the modules that a Cython file imports, and the files of pyx that it imports."""
+    waiting, found = [path], []
+    for file in waiting:
+        imports = cython_imports(file.read_text())
+        found += imports
+        files = [(PYX / module.replace(".", "/")).with_suffix(".pxd") for module in imports]
+        waiting += [other for other in files if other.is_file() and other not in waiting]
+    return found
+
+
 def imported(name):
     """Return the modules of roicy that a module imports, in either language."""
     path = MODULES[name]
-    found = cython_imports(path.read_text()) if path.suffix == ".pyx" else python_imports(name)
-    return MODULES.keys() & found
+    found = imported_by_files(path) if path.suffix == ".pyx" else python_imports(name)
+    return MODULES.keys() & found - {name}
 
 
 def imports_of(file):
@@ -142,7 +154,7 @@ def test_no_circles():
 @pytest.mark.skipif(not PYX.is_dir(), reason="the sources are not here")
 def test_imports_are_found():
     """All kinds of them are read."""
-    assert "roicy._arguments" in imports_of(Path("plan/plan.pyx"))
+    assert "roicy._arguments" in imports_of(Path("call/plan.pyx"))
     assert {"roicy._levels", "roicy._threads"} <= imported("roicy._kernels.plan")
     assert {"roicy._kernels.plan", "roicy._table"} <= imported("roicy._cpu")
     assert "roicy.cuda.backend" in imported("roicy._call")  # a function imports it

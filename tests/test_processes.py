@@ -6,8 +6,11 @@ import subprocess
 import sys
 import textwrap
 
+import numpy as np
 import pytest
 
+import roicy
+from roicy import attention
 from roicy._kernels import machine
 
 PREAMBLE = """
@@ -360,6 +363,61 @@ def test_signals(tmp_path):
         print(interrupted, same(align(), expected))
     """
     assert run(code, tmp_path) == ["True", "True", "20", "True"]
+
+
+def long_calls():
+    """Return calls of images and of attention that take seconds."""
+    rng = np.random.default_rng(0)
+    frame, boxes = rng.integers(0, 256, (90, 120, 3), np.uint8), np.tile((0, 0, 120, 90), (9000, 1))
+    masks, whole = rng.random((1, 28, 28), np.float32), [[0, 0, 20000, 20000]]
+    tilted = [[0, 60, 45, 50000, 50000, 0.3]]
+    value, queries = np.ones((1, 100, 1, 2048), np.float32), 200
+    at = rng.random((1, queries, 1, 1, 20000, 2), np.float32)
+    attended = value, [(10, 10)], at, at[..., 0]
+    grad = np.ones((1, queries, 2048), np.float32)
+
+    def slopes():
+        call = attention.Call(*attended, None, "bilinear", "zeros", False)
+        attention.gradients(call, grad, (False, True, True), 1)
+
+    return {
+        "attention": lambda: roicy.deformable_attention(*attended),
+        "gradient of values": lambda: roicy.deformable_attention_backward(grad, *attended),
+        "gradients of locations": slopes,
+        "codes": lambda: roicy.paste_masks(masks, whole, (20000, 20000), format="rle"),
+        "codes of sums": lambda: roicy.prototype_masks(
+            np.tile(masks, (8, 1, 1)), masks[0, :1, :8], whole, (20000, 20000), format="rle"
+        ),
+        "images": lambda: roicy.prototype_masks(
+            np.tile(masks, (8, 1, 1)), masks[0, :1, :8], whole, (20000, 20000), num_threads=1
+        ),
+        "crops": lambda: roicy.crop(frame, boxes, 160, dtype=np.uint8),
+        "a turned crop": lambda: roicy.crop(frame, tilted, 4000, num_threads=1),
+    }  # fmt: skip
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no interval timers")
+def test_ctrl_c_ends_long_calls():
+    """The error comes from among the tasks, not after the call."""
+
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        for name, call in long_calls().items():
+            files = ()
+            for delay in (0.02, 0.1, 0.5):  # arguments may be checked for as long
+                signal.setitimer(signal.ITIMER_REAL, delay)
+                with pytest.raises(KeyboardInterrupt) as caught:
+                    call()
+                files += tuple(entry.path.suffix for entry in caught.traceback)
+                if {".pxd", ".pyx"} & {*files}:
+                    break
+            assert {".pxd", ".pyx"} & {*files}, name
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 @linux

@@ -62,6 +62,43 @@ def test_affinity():
     assert python(code).stdout.split() == ["1"]
 
 
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="processor affinity is Linux's")
+@pytest.mark.parametrize("environment", [{}, {"OMP_PROC_BIND": "true"}], ids=str)
+@pytest.mark.parametrize("imported", ["before", "in the thread"])
+def test_a_pinned_thread_does_not_decide_for_the_process(monkeypatch, environment, imported):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    code = f"""
+import os, threading
+{"import roicy" if imported == "before" else ""}
+def first():
+    os.sched_setaffinity(0, [max(os.sched_getaffinity(0))])
+    import roicy
+    print(roicy.get_num_threads())
+thread = threading.Thread(target=first)
+thread.start()
+thread.join()
+import roicy
+print(roicy.get_num_threads())
+"""
+    assert python(code, **environment).stdout.split() == [str(_threads._look_up())] * 2
+
+
+@pytest.mark.parametrize("environment", [{}, {"OMP_PROC_BIND": "true"}], ids=str)
+def test_masks_that_a_sandbox_does_not_tell(monkeypatch, environment):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    code = """
+import os
+def forbidden(*_):
+    raise PermissionError(1, "Operation not permitted")
+os.sched_getaffinity = os.sched_setaffinity = forbidden
+import roicy
+from roicy import _limits
+from roicy.bench import timing
+print(roicy.get_num_threads() == _limits.cpus(os.cpu_count()), timing.usable_cores() > 0)
+"""
+    assert python(code, **environment).stdout.split() == ["True", "True"]
+
+
 # Prints the number of threads, and how many threads a large call has started.
 LARGE_CALL = """
 import os, numpy as np, roicy

@@ -54,17 +54,18 @@ static NOINLINE void NAME(attend_slopes)(const struct attention *call,
         }
 }
 
-/* The gradient of the value, of channels first to stop - 1 of a head.  All queries add to it one
-   after the other, so that only the arguments decide the order of a sum. */
+/* The gradient of the value, of some channels of a head.  All queries add to it one after the
+   other, so that only the arguments decide the order of a sum. */
 static NOINLINE void NAME(attend_value)(const struct attention *call,
                                         const struct attention_part *part) {
     struct POINTS points;
-    const ptrdiff_t step = call->heads * call->channels, channels = part->stop - part->first;
-    const ptrdiff_t head = part->head * call->channels + part->first;
+    const ptrdiff_t step = call->heads * call->channels, channels = part->high - part->low;
+    const ptrdiff_t head = part->head * call->channels + part->low;
+    const ptrdiff_t before = part->image * call->queries;
     REAL *to = (REAL *)call->grad_value + part->image * call->pixels * step + head;
-    for (ptrdiff_t i = 0; i < call->pixels; i++)
+    for (ptrdiff_t i = 0; part->first == 0 && i < call->pixels; i++)
         memset(to + i * step, 0, (size_t)channels * sizeof(REAL));
-    for (ptrdiff_t q = part->image * call->queries; q < (part->image + 1) * call->queries; q++)
+    for (ptrdiff_t q = before + part->first; q < before + part->stop; q++)
         for (ptrdiff_t first = 0; first < call->points; first += POINTS_AT_ONCE) {
             const REAL *grad = (const REAL *)call->grad + q * step + head;
             NAME(find_points)(call, part->image, q * call->heads + part->head, first, &points);

@@ -25,9 +25,9 @@ struct attention {
     void *grad_weights;   /* as `weights` */
 };
 
-/* Queries first to stop - 1 of an image, or channels of a head of it. */
+/* Queries first to stop - 1 of an image; or of these, channels low to high - 1 of a head. */
 struct attention_part {
-    ptrdiff_t image, head, first, stop;
+    ptrdiff_t image, head, first, stop, low, high;
 };
 
 #endif

@@ -23,4 +23,4 @@ cdef extern from "attention/structs.h":
         void *grad_weights
 
     ctypedef struct Part "struct attention_part":
-        Py_ssize_t image, head, first, stop
+        Py_ssize_t image, head, first, stop, low, high

@@ -27,7 +27,7 @@ from plan.structs cimport (COPY_PER_BOX, GRAD_BOXES, GRAD_INPUT, MAX_PIXEL_GRAD,
 from plan.tables cimport (find_few_taps, free_tables, make_tables, transpose_tables,
                           whole_map_tables)
 from plan.tasks cimport BIN_COST, PIXEL_COST, SERIAL_COST, list_tasks
-from roicy._kernels.isa cimport any_outside, narrow_numbers, tables
+from roicy._kernels.isa cimport check_indices, narrow_numbers, tables
 from roicy._kernels.methods cimport method_of
 from simd.structs cimport LANE_BYTES, PLANTED, Strides
 from threads cimport Team, run_tasks
@@ -52,10 +52,8 @@ cdef struct Call:
     Py_ssize_t channels            # of the output
     Boxes boxes
     int max_threads
-    Team team
+    Team *team
     Py_ssize_t max_boxes           # of a level in a step; tests take few
-    int (*interrupted)() noexcept nogil      # -1 if the call is to end; NULL if nobody asks
-    double asked                   # when that was, in seconds
     # results beside those that jobs know
     char *small                    # the output in a type of 2 or fewer bytes, or NULL
     int small_dtype                # NumPy's character of that type
@@ -181,7 +179,7 @@ cdef inline int tabulate(Call *call, Py_ssize_t level, Py_ssize_t max_boxes) noe
             return -1
     else:
         inputs.rule, inputs.job, inputs.boxes = call.rule, job, &call.boxes
-        inputs.team = &call.team
+        inputs.team = call.team
         if make_tables(&inputs, max_boxes, call.max_threads) < 0:
             return -1
         if job.tables.tap_kind != SPARSE_TAPS and not writes_maps(call.purpose):
@@ -213,7 +211,7 @@ cdef inline int make_tasks(Call *call) noexcept nogil:
         call.methods[level].lay_out(job, &call.tasks, level)
         if (call.purpose == GRAD_INPUT and job.tables.tap_kind != SPARSE_TAPS
                 and not call.position_sensitive):
-            if transpose_tables(job, call.threads, &call.team) < 0:
+            if transpose_tables(job, call.threads, call.team) < 0:
                 return -1
         call.scratch_bytes = max(call.scratch_bytes, job.layout.size)
     return 0
@@ -267,7 +265,7 @@ cdef inline void run_task(const void *given, Py_ssize_t i, char *memory) noexcep
 
 cdef inline int run_tasks_of_step(Call *call) noexcept nogil:
     return run_tasks(call, call.tasks.count, call.threads, call.scratch_bytes, run_task,
-                     &call.team)
+                     call.team)
 
 
 # --- Gradients of the boxes
@@ -341,78 +339,47 @@ cdef inline Py_ssize_t most_boxes(const Call *call) noexcept nogil:
     return min(call.max_boxes, max(PARTIAL_SUMS_BYTES // max(bytes_per_box, 1), 1))
 
 
-cdef inline void finish(Call *call) noexcept nogil:
+cdef inline int finish(Call *call) noexcept nogil:
     """Write what no task has written, and round the output to a small type.
 
     It is done last, since nothing is to be written if a plan lacks memory.
     """
     clear_empty_levels(call.jobs, call.levels, call.input_channels)
-    if call.small != NULL:
-        narrow_numbers(<const float*>call.jobs.result, call.small, call.small_dtype,
-                       call.boxes.count * call.channels * call.ph * call.pw, call.max_threads,
-                       &call.team)
+    if call.small == NULL:
+        return 0
+    return narrow_numbers(<const float*>call.jobs.result, call.small, call.small_dtype,
+                          call.boxes.count * call.channels * call.ph * call.pw, call.max_threads,
+                          call.team)
 
 
-cdef inline bint argmax_is_wrong(Call *call) noexcept nogil:
-    """Whether an index of argmax, which lies end to end, is of no pixel.
+cdef inline int argmax_is_wrong(Call *call) noexcept nogil:
+    """Set `bad` if an index of argmax, which lies end to end, is of no pixel; 0 if none is.
 
     New results are shown to nobody if an index is wrong, so they need no check in advance: tasks
     check indices as they go.
     """
     cdef const LevelJob *job = call.jobs
-    if job.argmax == NULL or call.purpose != MAX_PIXEL_GRAD:
-        return False
-    if call.trusts_argmax and not has_no_work(job):
-        return False
-    return any_outside(job.argmax, call.boxes.count * call.channels * call.ph * call.pw,
-                       job.map.rows * job.map.columns, call.max_threads, &call.team)
+    if call.purpose != MAX_PIXEL_GRAD or (call.trusts_argmax and not has_no_work(job)):
+        return 0
+    return check_indices(
+        job.argmax, call.boxes.count * call.channels * call.ph * call.pw,
+        job.map.rows * job.map.columns, call.max_threads, call.team, &call.bad)
 
 
-cdef extern from *:
-    """
-    #include <time.h>
-    #define ASK_SECONDS 0.2
-    static double seconds(void) {
-        struct timespec now;
-        timespec_get(&now, TIME_UTC);
-        return now.tv_sec + 1e-9 * now.tv_nsec;
-    }
-    """
-    const double ASK_SECONDS       # between two questions whether a call is to end     # no record
-    double seconds() noexcept nogil
-
-
-cdef inline bint is_interrupted(Call *call) noexcept nogil:
-    """Ask whether a call is to end, if the last time was long ago."""
-    cdef double now
-    if call.interrupted == NULL or call.done:
-        return False
-    now = seconds()
-    if fabs(now - call.asked) < ASK_SECONDS:
-        return False
-    call.asked = now
-    return call.interrupted() < 0
-
-
-cdef inline int compute(Call *call) noexcept nogil:
+cdef inline int compute(void *given, Team *team) noexcept nogil:
     """Compute a call that is described.  -1: `errors` has what failed."""
+    cdef Call *call = <Call*>given
     cdef int more = 1
+    call.team = team
     if not call.begun and begin(call) < 0:
         return -1
-    if argmax_is_wrong(call):
-        call.bad = 1
-        return 0
-    if call.interrupted != NULL and not call.done:
-        call.asked = seconds()
+    if argmax_is_wrong(call) != 0:
+        return 0 if call.bad else -1
     while more > 0:
         more = 1 if call.ready else next_step(call, most_boxes(call))
         if more > 0 and run_step(call) < 0:
             return -1
-        if more > 0 and is_interrupted(call):
-            return -1
-    if more == 0:
-        finish(call)
-    return more
+    return finish(call) if more == 0 else -1
 
 
 cdef inline double cost_of(const Call *call) noexcept nogil:

@@ -18,15 +18,15 @@ from call.arrays cimport (are_plain_rows, disjoint, has_buffer, is_plain_map, on
 from call.call cimport (Call, begin, compute, cost_of, end, make_levels, next_step, set_channels,
                         set_result)
 from call.copies cimport copied, copied_tables
-from errors cimport RAISED, fail, raise_last
+from errors cimport raise_last
 from plan.boxes cimport add_rows, reserve
 from plan.memory cimport zeros_for
 from plan.rules cimport RULE_COUNT, LevelRule, RuleNumbers, level_of, rule_names
 from plan.structs cimport (FORWARD, GRAD_BOXES, GRAD_INPUT, MAX_PIXEL, MAX_PIXEL_GRAD, MAX_SAMPLE,
                            MAX_SAMPLE_GRAD, LevelJob, Map)
 from plan.tasks cimport SERIAL_COST
-from roicy._kernels.machine cimport count_release
 from simd.structs cimport Strides
+from threads cimport Team, run_call, start_team
 
 from roicy import _arguments, _boxes, _levels, _threads
 
@@ -300,16 +300,6 @@ cdef void *numbers_of(array, bint written, int itemsize, Strides *strides) excep
     return start_of(read_doubles, strides)
 
 
-cdef extern from "Python.h":
-    int check_signals "PyErr_CheckSignals"()
-
-
-cdef int look_for_signals() noexcept nogil:
-    """Whether a handler of a signal has raised an exception, as that of Ctrl-C does: -1."""
-    with gil:
-        return fail(RAISED, "") if check_signals() < 0 else 0
-
-
 @cython.final
 @cython.freelist(8)
 cdef class Arguments:
@@ -369,7 +359,7 @@ cdef class Plan:
         call.max_threads = _threads.resolve(arguments.num_threads)
         self.operator, call.position_sensitive = operator, operator.position_sensitive
         call.boxes.width = len(operator.box)
-        call.rule, call.max_boxes, call.interrupted = rule.c, INT32_MAX, look_for_signals
+        call.rule, call.max_boxes = rule.c, INT32_MAX
         if type(layout) is not str or (layout != "NCHW" and layout != "NHWC"):
             _arguments.Layout(layout)
         self.last = layout == "NHWC"
@@ -461,21 +451,7 @@ cdef class Plan:
     # Passes
 
     cdef int compute(self) except -1:
-        """Compute all steps.
-
-        Python's lock is given up if there is more to do than other threads can wait for.  A thread
-        that gives it up beside busy ones gets it back after 5 ms for each of them.
-        """
-        cdef int failed
-        if cost_of(&self.call) <= SERIAL_COST:
-            failed = compute(&self.call)
-        else:
-            count_release()
-            with nogil:
-                failed = compute(&self.call)
-        if failed:
-            raise_last()
-        return 0
+        return run_call(compute, &self.call, cost_of(&self.call) <= SERIAL_COST)
 
     cdef int set_result(self, array, bint written) except -1:
         """Where the output is, or the gradient of it, seen as (K, C, PH, PW)."""
@@ -568,6 +544,9 @@ cdef class Plan:
     def next(self, Py_ssize_t max_boxes=INT32_MAX):
         """Plan the next step, of at most so many boxes of a level; False if there is none."""
         cdef int more = 0
+        cdef Team team
+        start_team(&team)
+        self.call.team = &team
         if not self.call.begun:
             more = begin(&self.call)
         if more == 0:

@@ -100,16 +100,23 @@ static NOINLINE struct crop_span crop_span_triangle(const struct crop_axis *axis
     return span;
 }
 
-/* The pixels [low, stop) that all output pixels read, or a few more.  Returns how many these output
-   pixels read at most, since points of a large box are few. */
+/* The middle of a bin, counted from bin_low.  Rounding keeps their order: those of all bins lie
+   between those of the first and the last. */
+static FORCE_INLINE double crop_axis_middle(const struct crop_axis *axis, int32_t bin) {
+    return axis->start + (bin + 0.5) * axis->step;
+}
+
+/* The pixels [low, stop) that all output pixels read, or a few more: those from the first interval
+   to the last.  Returns how many these output pixels read at most, since points of a large box are
+   few. */
 static inline double crop_axis_hull(const struct crop_axis *axis, int32_t *low, int32_t *stop) {
-    double bins = axis->bin_stop - axis->bin_low, extent = axis->stop, most;
-    double a = axis->start + axis->step / 2, b = a + (bins - 1) * axis->step;
+    int32_t bins = axis->bin_stop - axis->bin_low;
+    double a = crop_axis_middle(axis, 0), b = crop_axis_middle(axis, bins - 1), most;
     *low = *stop = 0;
     if (axis->low >= axis->stop)
         return 0;
-    *low = (int32_t)crop_within(floor((a < b ? a : b) - axis->half), axis->low, extent - 1);
-    *stop = (int32_t)crop_within(ceil((a < b ? b : a) + axis->half), *low + 1, extent);
+    *low = (int32_t)crop_within(floor((a < b ? a : b) - axis->half), axis->low, axis->stop - 1.0);
+    *stop = (int32_t)crop_within(ceil((a < b ? b : a) + axis->half), *low + 1, axis->stop);
     most = bins * (ceil(2 * axis->half) + 1);
     return most < *stop - *low ? most : *stop - *low;
 }
@@ -120,7 +127,7 @@ static FORCE_INLINE struct crop_span crop_span_of(const struct crop_axis *axis, 
     double middle;
     if (p < axis->bin_low || p >= axis->bin_stop || axis->low >= axis->stop)
         return none;
-    middle = axis->start + (p - axis->bin_low + 0.5) * axis->step;
+    middle = crop_axis_middle(axis, p - axis->bin_low);
     if (axis->rule == CROP_TRIANGLES)
         return crop_span_triangle(axis, middle);
     if (axis->rule == CROP_NEAREST) {

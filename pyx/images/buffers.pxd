@@ -1,6 +1,6 @@
 """Buffers of arrays, and memory.  Both are there for as long as a list is."""
 from cpython.buffer cimport Py_buffer
-from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_FromStringAndSize
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
 from cpython.memoryview cimport PyMemoryView_FromObject, PyMemoryView_GET_BUFFER
 from libc.string cimport memset
 
@@ -13,8 +13,12 @@ cdef inline Py_buffer *buffer_of(list kept, array) except NULL:
 
 
 cdef inline char *memory_of(list kept, Py_ssize_t size, bint cleared) except NULL:
-    block = PyByteArray_FromStringAndSize(NULL, size)
+    """Memory, as bytes that nobody else sees: where it lacks, Python complains of a bytearray."""
+    try:
+        block = PyBytes_FromStringAndSize(NULL, size)
+    except MemoryError:
+        raise MemoryError(f"no {size} bytes of scratch for a call") from None
     kept.append(block)
     if cleared:
-        memset(PyByteArray_AS_STRING(block), 0, size)
-    return PyByteArray_AS_STRING(block)
+        memset(PyBytes_AS_STRING(block), 0, size)
+    return PyBytes_AS_STRING(block)

@@ -8,18 +8,18 @@ before all tasks, and where they are not upright, what each of them reads, or th
 less.
 """
 from cpython.buffer cimport Py_buffer
-from libc.math cimport INFINITY
+from libc.math cimport INFINITY, fabs
 from libc.stdint cimport INT32_MAX, int32_t, uint8_t
 from libc.string cimport memset
 
 from images.buffers cimport buffer_of, memory_of
 from images.structs cimport (BYTE, CROP_CHANNELS, CROP_COLUMNS, CROP_ROWS, CROP_RUN, CROP_TRIANGLES,
-                             CROP_YUV, YUV_SPARE, Axis, CropPixels as Pixels, CropTarget as Target,
-                             Lines, Plane, Source, Span, Strip, Sums, Warp, Yuv, crop_axis_hull,
-                             crop_axis_limit, crop_axis_set, crop_within)
+                             CROP_YUV, WARP_SAMPLES, YUV_SPARE, Axis, CropPixels as Pixels,
+                             CropTarget as Target, Lines, Plane, Source, Span, Strip, Sums, Warp,
+                             Yuv, crop_axis_hull, crop_axis_limit, crop_axis_set, crop_within)
 from roicy._kernels.isa cimport tables
 from simd.table cimport Simd
-from threads cimport carry_out
+from threads cimport Team, run_call, run_tasks
 from tuning cimport TASKS_PER_THREAD
 
 cdef enum:
@@ -29,6 +29,7 @@ cdef enum:
     CROP_OVERLAP = 75              # percent of a frame in boxes, to convert it at first # R403
     CROP_SERIAL_NUMBERS = 262144   # numbers of a result for one thread alone, 0.1 ms   # no record
     WARP_COST = 3                  # cost of a number of a turned crop; upright: 1      # no record
+    CROP_TASK_NUMBERS = 1 << 26    # of a task at most, times their cost: 0.2 s         # no record
 
 cdef enum:
     GROUPS = CROP_COLUMNS_AT_ONCE // CROP_COLUMNS
@@ -57,6 +58,8 @@ cdef struct CropJob:
     Pixels pixels                  # what is done to them
     Py_ssize_t blocks              # blocks of rows of a box
     Py_ssize_t parts               # tasks of a box
+    int threads                    # of the call
+    int threads_of_boxes           # 1 where the result is small
 
 
 cdef struct Scratch:               # of one thread
@@ -341,6 +344,7 @@ cdef struct Conversion:
     const Simd *simd
     const Region *regions
     Source *converted              # a frame of bytes for each region
+    Py_ssize_t regions_count       # 0: nothing is converted in advance
     Py_ssize_t parts               # tasks of a region
 
 
@@ -401,8 +405,9 @@ cdef inline Py_ssize_t stride_of(const Region *region) noexcept nogil:
     return 3 * (region.stop[1] - region.low[1]) + YUV_SPARE
 
 
-cdef int convert(CropJob *job, Py_ssize_t frames, int threads, list kept) except -1:
-    """Convert pixels of YCbCr in advance, where this costs less than to do it when they are read.
+cdef int plan_conversion(
+        CropJob *job, Conversion *conversion, Py_ssize_t frames, list kept) except -1:
+    """Plan to convert pixels of YCbCr in advance, where this costs less than when they are read.
 
     A region is a frame as far as boxes read it, or what a box that is not upright reads.  Regions
     become frames of bytes, which the job then has instead of its own.
@@ -411,7 +416,6 @@ cdef int convert(CropJob *job, Py_ssize_t frames, int threads, list kept) except
     cdef Region *regions = <Region*>memory_of(kept, (frames + job.count) * sizeof(Region), True)
     cdef Region *region = regions + frames
     cdef double cost = 0, together = 0
-    cdef Conversion conversion
     cdef char *to
     for i in range(job.count):
         cost += region_of(job, i, region + i)
@@ -432,22 +436,64 @@ cdef int convert(CropJob *job, Py_ssize_t frames, int threads, list kept) except
                 regions[i].frame, to, stride_of(regions + i), regions[i].low[0], regions[i].low[1])
             to += (regions[i].stop[0] - regions[i].low[0]) * stride_of(regions + i)
     conversion.simd, conversion.regions, conversion.converted = job.simd, regions, job.frames
-    conversion.parts = (TASKS_PER_THREAD * threads + count - 1) // count if threads > 1 else 1
-    return carry_out(&conversion, count * conversion.parts, threads, sizeof(Source), convert_task,
-                     together < CROP_SERIAL_NUMBERS)
+    conversion.regions_count = count
+    conversion.parts = max((TASKS_PER_THREAD * job.threads + count - 1) // count
+                           if job.threads > 1 else 1, size // CROP_TASK_NUMBERS + 1)
+    return 0
 
 
-cdef int run(CropJob *job, int threads) except -1:
-    """Carry out all tasks.  How boxes are divided changes no bit of the result."""
-    cdef Py_ssize_t numbers = job.count * job.height * job.width * job.pixels.channels
+cdef struct Whole:                 # a call: pixels that are converted, and boxes
+    Conversion conversion
+    CropJob job
+
+
+cdef int compute(void *given, Team *team) noexcept nogil:
+    cdef Whole *call = <Whole*>given
+    cdef const Conversion *conversion = &call.conversion
+    cdef const CropJob *job = &call.job
+    if conversion.regions_count > 0 and run_tasks(
+            conversion, conversion.regions_count * conversion.parts, job.threads, sizeof(Source),
+            convert_task, team) < 0:
+        return -1
+    return run_tasks(job, job.count * job.parts, job.threads_of_boxes, sizeof(Scratch), crop_task,
+                     team)
+
+
+cdef double cost_of_boxes(const CropJob *job) noexcept:
+    """Numbers of the result, of which each costs as much as one of an upright crop."""
+    cdef double cost = <double>job.height * job.width * job.pixels.channels
+    return cost * job.count * (WARP_COST if job.warped else 1)
+
+
+cdef bint is_small(const CropJob *job) noexcept:
+    """Whether boxes take about 0.1 ms, pixels that are read and summed included."""
+    cdef double cost = cost_of_boxes(job), area
+    cdef const Source *frame
+    cdef const double *box
+    cdef Py_ssize_t k
+    if job.warped:
+        cost *= WARP_SAMPLES * WARP_SAMPLES      # at most
+    for k in range(0 if job.warped else job.count):
+        frame, box = frame_of(job, k), job.boxes + 4 * k
+        area = fabs((box[2] - box[0]) * (box[3] - box[1]))
+        cost += job.pixels.channels * min(area, <double>frame.height * frame.width)
+        if cost > CROP_SERIAL_NUMBERS:
+            break
+    return cost <= CROP_SERIAL_NUMBERS
+
+
+cdef int divide(CropJob *job) except -1:
+    """Divide boxes into tasks.  How they are divided changes no bit of the result."""
+    cdef double cost = <double>job.height * job.width * job.pixels.channels      # of a box
     job.blocks = (job.height + CROP_ROWS - 1) // CROP_ROWS
-    cdef bint small = numbers * (WARP_COST if job.warped else 1) < CROP_SERIAL_NUMBERS
-    if small:
-        threads = 1
-    job.parts = 1
-    if threads > 1 and job.count < TASKS_PER_THREAD * threads:
-        job.parts = min(job.blocks, (TASKS_PER_THREAD * threads + job.count - 1) // job.count)
-    return carry_out(job, job.count * job.parts, threads, sizeof(Scratch), crop_task, small)
+    job.threads_of_boxes = 1 if cost_of_boxes(job) < CROP_SERIAL_NUMBERS else job.threads
+    if job.warped:
+        cost *= WARP_COST * WARP_SAMPLES * WARP_SAMPLES      # at most
+    job.parts = <Py_ssize_t>(cost / CROP_TASK_NUMBERS) + 1
+    if job.threads_of_boxes > 1 and job.count < TASKS_PER_THREAD * job.threads:
+        job.parts = max(job.parts, (TASKS_PER_THREAD * job.threads + job.count - 1) // job.count)
+    job.parts = min(job.parts, job.blocks)
+    return 0
 
 
 cdef int set_frames(CropJob *job, list kept, given) except -1:
@@ -518,12 +564,13 @@ def crop(frames, place, pixels, options, out):
     frames, pixels, options: as in roicy/cropping/arguments.py; place: as in
     roicy/cropping/matrices.py; out: (K, h, w, C), written to.
     """
-    cdef CropJob job
+    cdef Whole call
+    cdef CropJob *job = &call.job
     cdef list kept = []
     cdef int c, p
-    memset(&job, 0, sizeof(job))
-    job.simd = tables
-    set_target(&job, buffer_of(kept, out), ord(options.kind))
+    memset(&call, 0, sizeof(call))
+    job.simd, job.threads = tables, options.threads
+    set_target(job, buffer_of(kept, out), ord(options.kind))
     job.rule, job.repeats = options.rule, options.repeats
     job.target.zero, job.target.flip = options.zero, options.flip
     job.pixels.channels = job.target.channels
@@ -531,9 +578,11 @@ def crop(frames, place, pixels, options, out):
         p = pixels.place[c]
         job.pixels.place[c], job.pixels.scale[c] = p, pixels.scale[p]
         job.pixels.bias[c], job.pixels.pad[c] = pixels.bias[p], pixels.pad[p]
-    set_frames(&job, kept, frames)
-    set_boxes(&job, kept, place)
-    if job.count and frames.yuv is not None:
-        convert(&job, frames.count, options.threads, kept)
-    if job.count and job.target.channels:
-        run(&job, options.threads)
+    set_frames(job, kept, frames)
+    set_boxes(job, kept, place)
+    if job.count == 0 or job.target.channels == 0:
+        return
+    if frames.yuv is not None:
+        plan_conversion(job, &call.conversion, frames.count, kept)
+    divide(job)
+    run_call(compute, &call, call.conversion.regions_count == 0 and is_small(job))

@@ -15,11 +15,13 @@ from images.structs cimport (REACHED, REAL_VALUES, MaskLines, Masks, Place, Prot
 from roicy._kernels.isa cimport tables
 from simd.structs cimport stream_fence
 from simd.table cimport Simd
-from threads cimport carry_out
+from threads cimport Team, run_call, run_tasks
 from tuning cimport STREAM_BYTES, TASKS_PER_THREAD
 
 cdef enum:
     PASTE_TASK_BYTES = 1 << 20     # of images, at least, that a task of a mask writes  # no record
+    PASTE_TASK_PIXELS = 1 << 25    # at most: a quarter of a second                     # no record
+    SMALL_PIXELS = 1 << 16         # of all images: about 0.1 ms                        # no record
 
 
 cdef enum:
@@ -43,20 +45,23 @@ cdef struct Paste:
     bint streaming
     bint cleared                   # all pixels are 0 beforehand
     Runs *codes                    # [K]; NULL for images
+    Py_ssize_t first_column        # the columns that are added to codes now
+    Py_ssize_t stop_column
     Py_ssize_t parts               # of an image, some rows each; a task is one of them
+    Py_ssize_t count               # of masks
+    int threads
 
 
 cdef inline void open_mask(
-        const Paste *paste, Py_ssize_t k, Py_ssize_t y0, Py_ssize_t y1,
-        MaskLines *lines) noexcept nogil:
-    """Begin with a mask, of which rows y0 to y1 - 1 are computed."""
-    cdef const Place *place = paste.masks.places + k
+        const Paste *paste, Py_ssize_t k, Py_ssize_t y0, Py_ssize_t y1, Py_ssize_t x0,
+        Py_ssize_t x1, MaskLines *lines) noexcept nogil:
+    """Begin with a mask, of which rows y0 to y1 - 1 and columns x0 to x1 - 1 are computed."""
     cdef int64_t[2][2] pixels
     cdef int along_y = paste.masks.along_y
     if paste.masks.mixed == NULL:
         paste.simd.mask_open(lines, &paste.masks, k)
         return
-    pixels[along_y][0], pixels[along_y][1] = place.x0, place.x1
+    pixels[along_y][0], pixels[along_y][1] = x0, x1
     pixels[1 - along_y][0], pixels[1 - along_y][1] = y0, y1
     paste.simd.mask_mix(lines, &paste.masks, k, pixels, lines + MIXED_LINES)
 
@@ -116,7 +121,7 @@ cdef void paste_rows(
     if y0 >= y1 or place.x0 >= place.x1:
         clear_between(paste, image, first, 0, stop, 0)
         return
-    open_mask(paste, k, y0, y1, lines)
+    open_mask(paste, k, y0, y1, place.x0, place.x1, lines)
     clear_between(paste, image, first, 0, y0, place.x0)
     while x < place.x1:
         paste.simd.mask_begin(lines, x, place.x1)
@@ -132,17 +137,17 @@ cdef void paste_rows(
 # Codes
 
 cdef void paste_codes(const Paste *paste, Py_ssize_t k, MaskLines *lines) noexcept nogil:
-    """Write the run-length code of a mask, column by column."""
+    """Add some columns of a mask to its run-length code."""
     cdef Py_ssize_t y, x, height = paste.height
     cdef const Place *place = paste.masks.places + k
+    cdef Py_ssize_t x0 = max(paste.first_column, place.x0), x1 = min(paste.stop_column, place.x1)
     cdef Runs *runs = paste.codes + k
-    if place.y0 >= place.y1 or place.x0 >= place.x1:
-        runs_add(runs, 0, height * paste.width)
-        runs_end(runs)
-        return
-    open_mask(paste, k, place.y0, place.y1, lines)
-    runs_add(runs, 0, height * place.x0)
-    for x in range(place.x0, place.x1):
+    if place.y0 >= place.y1 or x0 >= x1:
+        x0 = x1 = paste.stop_column
+    else:
+        open_mask(paste, k, place.y0, place.y1, x0, x1, lines)
+    runs_add(runs, 0, height * (x0 - paste.first_column))
+    for x in range(x0, x1):
         runs_add(runs, 0, place.y0)
         y = place.y0
         while y < place.y1:
@@ -150,8 +155,9 @@ cdef void paste_codes(const Paste *paste, Py_ssize_t k, MaskLines *lines) noexce
             runs_add_pixels(runs, <const uint8_t*>paste.simd.mask_line(lines, x), lines.count)
             y += lines.count
         runs_add(runs, 0, height - place.y1)
-    runs_add(runs, 0, height * (paste.width - place.x1))
-    runs_end(runs)
+    runs_add(runs, 0, height * (paste.stop_column - x1))
+    if paste.stop_column == paste.width:
+        runs_end(runs)
 
 
 cdef void paste_task(const void *call, Py_ssize_t task, char *memory) noexcept nogil:
@@ -166,18 +172,42 @@ cdef void paste_task(const void *call, Py_ssize_t task, char *memory) noexcept n
         stream_fence()
 
 
-cdef int run_paste(Paste *paste, Py_ssize_t count, int threads) except -1:
+cdef int run_part(Paste *paste, Team *team) noexcept nogil:
     """Divide images into parts of some rows, and codes into masks, and carry them out."""
-    cdef Py_ssize_t image_bytes = paste.height * paste.width * paste.out_itemsize
-    paste.parts = 1
-    if paste.codes == NULL and threads > 1:
-        paste.parts = min(TASKS_PER_THREAD * threads // count, image_bytes // PASTE_TASK_BYTES)
-        paste.parts = min(max(paste.parts, 1), max(paste.height, 1))
-    threads = <int>min(<Py_ssize_t>threads, count * paste.parts)
+    cdef Py_ssize_t pixels = paste.height * paste.width, wanted = 1, count = paste.count
     cdef Py_ssize_t scratch = sizeof(MaskLines)
+    cdef int threads = paste.threads
+    paste.parts = 1
+    if paste.codes == NULL:
+        if threads > 1:
+            wanted = min(TASKS_PER_THREAD * threads // count,
+                         pixels * paste.out_itemsize // PASTE_TASK_BYTES)
+        wanted = max(wanted, pixels // PASTE_TASK_PIXELS + 1)
+        paste.parts = min(wanted, max(paste.height, 1))
+    threads = <int>min(<Py_ssize_t>threads, count * paste.parts)
     if paste.masks.mixed != NULL:
         scratch = MIXED_LINES * sizeof(MaskLines) + paste.scratch
-    return carry_out(paste, count * paste.parts, threads, scratch, paste_task, False)
+    return run_tasks(paste, count * paste.parts, threads, scratch, paste_task, team)
+
+
+cdef int run_all(void *given, Team *team) noexcept nogil:
+    """Paste all masks.  Codes grow by some columns at a time."""
+    cdef Paste *paste = <Paste*>given
+    cdef Py_ssize_t columns = max(PASTE_TASK_PIXELS // max(paste.height, 1), 1)
+    if paste.codes == NULL:
+        return run_part(paste, team)
+    while paste.first_column == 0 or paste.first_column < paste.width:
+        paste.stop_column = min(paste.first_column + columns, paste.width)
+        if run_part(paste, team) < 0:
+            return -1
+        paste.first_column += columns
+    return 0
+
+
+cdef int run(Paste *paste, Py_ssize_t count, int threads) except -1:
+    paste.count, paste.threads = count, threads
+    return run_call(run_all, paste, paste.masks.mixed == NULL and (
+        <double>count * paste.height * paste.width < SMALL_PIXELS))
 
 
 cdef int set_masks(Paste *paste, list kept, given, places, corners, rule) except -1:
@@ -237,7 +267,7 @@ def images(masks, places, corners, rule, int values, out, bint cleared, int thre
     paste.cleared = cleared
     # Pages that the system has cleared for a store are in cache.
     paste.streaming = not cleared and view.len > STREAM_BYTES
-    run_paste(&paste, view.shape[0], threads)
+    run(&paste, view.shape[0], threads)
 
 
 def codes(masks, places, corners, rule, shape, int threads):
@@ -254,7 +284,7 @@ def codes(masks, places, corners, rule, shape, int threads):
     paste.height, paste.width = shape
     paste.codes = <Runs*>memory_of(kept, count * sizeof(Runs), True)
     try:
-        run_paste(&paste, count, threads)
+        run(&paste, count, threads)
         for k in range(count):
             if paste.codes[k].lacks_memory:
                 raise MemoryError(f"no memory for the run-length code of mask {k}")

@@ -12,6 +12,7 @@ cdef extern from "images/structs.h":
     enum: CROP_TRIANGLES
     enum: CROP_YUV
     enum: YUV_SPARE
+    enum: WARP_SAMPLES
     enum: REACHED
     enum: REAL_VALUES
 

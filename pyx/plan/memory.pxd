@@ -3,13 +3,12 @@ from libc.stdlib cimport malloc
 from libc.string cimport memset
 
 from errors cimport NO_MEMORY, fail
-from simd.structs cimport PLANTED
 
 
 cdef inline void *room_for(Py_ssize_t count, Py_ssize_t size) noexcept nogil:
     """Memory for so many elements of that size; NULL is an error that is told."""
     cdef void *memory = malloc(max(count, 1) * size)
-    if (memory == NULL) & (not PLANTED("tables are written without memory")):
+    if memory == NULL:
         fail(NO_MEMORY, "no %zd bytes for the boxes of a call", count * size)
     return memory
 

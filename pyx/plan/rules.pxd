@@ -87,4 +87,4 @@ cdef struct TableInputs:                # what the tables of a level are made fr
     RuleNumbers rule
     LevelJob *job
     const Boxes *boxes
-    const Team *team               # makes tables of many boxes
+    Team *team               # makes tables of many boxes

@@ -308,9 +308,8 @@ cdef inline int fill_tables(
     if make_windows(job, count) < 0 or make_taps(tables, starts[count], job.itemsize) < 0:
         return -1
     shared.inputs, shared.starts, shared.slots = inputs, starts, slots
-    share_tasks(&shared, (count + BOXES_AT_ONCE - 1) // BOXES_AT_ONCE, workers, make_some,
-                inputs.team)
-    return 0
+    return share_tasks(&shared, (count + BOXES_AT_ONCE - 1) // BOXES_AT_ONCE, workers, make_some,
+                       inputs.team)
 
 
 cdef inline int make_tables(
@@ -441,11 +440,12 @@ cdef inline void transpose_some(const void *given, Py_ssize_t task, int worker) 
                       one.next_bin + worker * one.longest)
 
 
-cdef inline int transpose_tables(LevelJob *job, int threads, const Team *team) noexcept nogil:
+cdef inline int transpose_tables(LevelJob *job, int threads, Team *team) noexcept nogil:
     """Add the pixels that each box reads, and the bins and weights of each pixel."""
     cdef Py_ssize_t i
     cdef Tables *tables = &job.tables
     cdef Transposed shared
+    cdef int failed
     tables.counts = <int32_t*>allocate(tables, 2 * tables.count, sizeof(int32_t))
     tables.pixels = <int32_t*>allocate(tables, tables.taps, sizeof(int32_t))
     tables.pixel_spans = <int32_t*>allocate(tables, 2 * tables.taps, sizeof(int32_t))
@@ -461,10 +461,10 @@ cdef inline int transpose_tables(LevelJob *job, int threads, const Team *team) n
         free(shared.next_bin)
         return -1
     shared.tables, shared.ph, shared.pw, shared.itemsize = tables, job.ph, job.pw, job.itemsize
-    share_tasks(&shared, (tables.count + BOXES_AT_ONCE - 1) // BOXES_AT_ONCE, threads,
-                transpose_some, team)
+    failed = share_tasks(&shared, (tables.count + BOXES_AT_ONCE - 1) // BOXES_AT_ONCE, threads,
+                         transpose_some, team)
     free(shared.next_bin)
-    return 0
+    return failed
 
 
 # ------------------------------------------------------------------------- few taps
@@ -500,10 +500,10 @@ cdef inline void set_slots_of_samples(
 cdef inline Py_ssize_t find_few_taps(const TableInputs *inputs) noexcept nogil:
     """Mark boxes whose taps are in few rows and columns of their windows, and list those.
 
-    Return how many boxes have few taps, or -1 without memory: their windows have many times more pixels than there can be
-    taps, which are two a sample at most.  There is no bound where the box decides how many samples
-    there are.  Neither the taps that lie on the map nor other boxes matter, so that a box has few
-    in every batch or in none.
+    Their windows have many times more pixels than there can be taps, which are two a sample at
+    most.  There is no bound where the box decides how many samples there are.  Neither the taps
+    that lie on the map nor other boxes matter, so that a box has few in every batch or in none.
+    Return how many boxes have few taps, or -1 without memory.
     """
     cdef const LevelJob *job = inputs.job
     cdef Tables *tables = &inputs.job.tables

@@ -56,7 +56,11 @@ def _reason(error: ImportError) -> str:
 
 
 _mask = None  # of this thread, where another package's runtime has bound it
-if hasattr(os, "sched_setaffinity") and len(os.sched_getaffinity(0)) != os.cpu_count():
+try:
+    _few = len(os.sched_getaffinity(0)) != os.cpu_count()
+except (AttributeError, OSError):  # not Linux, or a sandbox that forbids it
+    _few = False
+if _few:
     from .. import _runtimes
 
     _mask = _runtimes.unbind()

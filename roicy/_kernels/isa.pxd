@@ -6,9 +6,9 @@ from threads cimport Team
 
 cdef const Simd *tables            # of the instruction set in use: for float, and for double
 
-cdef void narrow_numbers(
+cdef int narrow_numbers(
     const float *values, char *target, int dtype, Py_ssize_t count, int threads,
-    const Team *team) noexcept nogil
-cdef bint any_outside(
-    const int32_t *indices, Py_ssize_t count, Py_ssize_t pixels, int threads,
-    const Team *team) noexcept nogil
+    Team *team) noexcept nogil
+cdef int check_indices(
+    const int32_t *indices, Py_ssize_t count, Py_ssize_t pixels, int threads, Team *team,
+    int32_t *bad) noexcept nogil

@@ -44,9 +44,10 @@ def usable_cores() -> int:
     bound: int = getattr(machine, "bound_processors", int)()
     if bound:
         return bound
-    if hasattr(os, "sched_getaffinity"):
+    try:
         return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    except (AttributeError, OSError):  # not Linux, or a sandbox that forbids it
+        return os.cpu_count() or 1
 
 
 def caches() -> dict[str, str]:
