@@ -41,7 +41,7 @@ KERNELS = {
     }.items()
     for name in names
 }
-PROVIDER = "roicy.onnxruntime.provider", "pyx/onnxruntime/provider.pyx"  # ONNX Runtime loads it
+PROVIDER = "roicy.onnxruntime.provider", "pyx/provider/provider.pyx"  # ONNX Runtime loads it
 # Flags of the instruction sets of x86-64.  pyx/simd has a C file for each.
 X86 = {
     "baseline": [],

@@ -12,9 +12,9 @@ cdef extern from "errors.h" nogil:
 
     ctypedef struct Error "struct error":
         int kind
-        const char *text
+        char text[200]
 
-    const Error last_error         # of this thread
+    Error last_error               # of this thread
     int fail(int kind, const char *format, ...) noexcept
 
 

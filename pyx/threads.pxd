@@ -78,6 +78,7 @@ cdef inline int share_tasks(
     workers: as `workers_of` says.
     """
     cdef int i
+    cdef const void *failed
     cdef Shared shared
     shared.work, shared.call, shared.queue.next, shared.queue.count = work, call, 0, tasks
     while shared.queue.next < tasks:
@@ -88,7 +89,9 @@ cdef inline int share_tasks(
             for i in prange(workers, num_threads=workers, schedule="static", chunksize=1):
                 take_tasks(&shared, i)
         else:
-            team.parallel_for(team.context, take_tasks, workers, workers, &shared)
+            failed = team.parallel_for(team.context, take_tasks, workers, workers, &shared)
+            if failed != NULL:
+                take_tasks(&shared, 0)
         if look_for_signals(team) < 0:
             return -1
     return 0

@@ -11,6 +11,7 @@ from onnx import helper, numpy_helper  # noqa: E402
 
 from roicy.compat import onnx as compat  # noqa: E402
 from roicy.compat.onnx._command import _claimed  # noqa: E402
+from roicy.onnxruntime import _claims, _patterns  # noqa: E402
 
 NAME = "RoicyExecutionProvider"
 VALUES = "(float[N, C, H, W] X, float[K, 4] rois, int64[K] images)"
@@ -45,6 +46,10 @@ ONE_BOX = {
     "rois": np.array([[1, 1, 5, 6]], np.float32),
     "images": np.array([0]),
 }
+
+
+# A box of numbers so large that Python has to look at them
+FAR_BOX = ONE_BOX | {"rois": np.array([[1, 1, 2e30, 6]], np.float32)}
 
 
 def roi_align(**given):
@@ -90,6 +95,16 @@ def box_inputs(rng):
     x = rng.standard_normal((2, 3, 20, 25)).astype(np.float32)
     boxes = random_boxes(rng, 2, 30, (40, 50), np.float32)
     return {"X": x, "rois": boxes[:, 1:].copy(), "images": boxes[:, 0].astype(np.int64)}
+
+
+def without_python(monkeypatch):
+    """Have what Python computes in a run fail."""
+
+    def run(*arguments):
+        raise AssertionError("a node is computed by Python")
+
+    for owner in (_claims.Single, _patterns.Pyramid):
+        monkeypatch.setattr(owner, "run", run)
 
 
 # Two RoI nodes that wait for each other, values that pass them by, and a value read by both.

@@ -3,7 +3,6 @@
 import threading
 
 import numpy as np
-import pytest
 from conftest import (
     DTYPES,
     ISAS,
@@ -438,5 +437,3 @@ def test_many_python_threads(rng):
         worker.join()
     for result in results:
         assert_same_bits(result, expected)
-
-

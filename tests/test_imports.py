@@ -27,13 +27,14 @@ MAY_IMPORT = {
     "attention": (
         "attention", "simd", "threads", "tuning", "images.buffers", "roicy._kernels.isa",
     ),
-    "onnxruntime": (
-        "onnxruntime", "roicy._config", "roicy.compat.onnx._table", "roicy.onnxruntime._claims",
+    "provider": (
+        "provider", "call", "plan", "simd", "errors", "threads", "roicy._kernels.plan",
+        "roicy._config", "roicy._threads", "roicy.compat.onnx._table", "roicy.onnxruntime._claims",
     ),
     # errors.pxd, isa.pyx, machine.pyx, threads.pxd, tuning.pxd
     "": ("simd", "errors", "threads", "tuning", "roicy._kernels.machine"),
 }  # fmt: skip
-WITHOUT_TABLE = ("roicy._kernels.machine", "roicy.onnxruntime.provider")
+WITHOUT_TABLE = ("roicy._kernels.machine",)
 OURS = (*filter(None, MAY_IMPORT), "errors", "threads", "tuning", "roicy")
 # How a call goes down through Python and Cython: no module imports one of a floor above its own.
 FLOORS = (
@@ -50,7 +51,7 @@ MODULES = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
     for path in (ROOT / "roicy").rglob("*.py")
 } | {
-    f"roicy.{'onnxruntime' if path.parent.name == 'onnxruntime' else '_kernels'}.{path.stem}": path
+    f"roicy.{'onnxruntime' if path.parent.name == 'provider' else '_kernels'}.{path.stem}": path
     for path in PYX.rglob("*.pyx")
 }
 # Imports of Cython and Python in Cython, and headers in quotation marks, which Cython's `extern`
@@ -107,7 +108,7 @@ def imported(name):
     """Return the modules of roicy that a module imports, in either language."""
     path = MODULES[name]
     found = imported_by_files(path) if path.suffix == ".pyx" else python_imports(name)
-    return MODULES.keys() & found - {name}
+    return MODULES.keys() & set(found) - {name}
 
 
 def imports_of(file):

@@ -15,8 +15,10 @@ from onnx_models import (
     runtime,
     scattered,
     session_of,
+    without_python,
 )
 
+from roicy.compat.onnx._table import levels_of
 from roicy.compat import onnx as compat
 from roicy.compat.onnx._command import _claimed
 
@@ -50,6 +52,19 @@ def test_pyramids_that_are_scattered(levels, zero, rng):
         assert_as_onnx_runtime(got, model, inputs)
     with pytest.raises(Exception, match=r"-> 'Y': \(9, 3, 2, 2\) is scattered into \(8, 3"):
         session.run(None, pyramid_inputs(rng, 8))
+
+
+@pytest.mark.parametrize("zero", ["0.0", "1.5"])
+def test_pyramids_need_no_python(zero, rng, monkeypatch):
+    """Where the graph chooses the level that roicy chooses, as those of torchvision do."""
+    model = scattered((0, 1), zero)
+    _, session = claimed(model)
+    without_python(monkeypatch)
+    for count in (9, 12):
+        inputs = pyramid_inputs(rng, count)
+        inputs["rows"][:, 1:] *= 3
+        inputs["levels"] = levels_of(inputs["rows"], [0.5, 0.25])
+        assert_as_onnx_runtime(session.run(None, inputs), model, inputs)
 
 
 @pytest.mark.parametrize("change", NO_PYRAMIDS)

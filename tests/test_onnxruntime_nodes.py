@@ -14,6 +14,7 @@ from onnx_models import (
     roi_align,
     runtime,
     session_of,
+    without_python,
 )
 
 import roicy
@@ -24,6 +25,7 @@ from roicy.compat.onnx._table import TABLE
 collect_testcases = pytest.importorskip("onnx.backend.test.case.node").collect_testcases
 
 inputs = pytest.fixture(box_inputs)
+no_python = pytest.fixture(without_python)
 BINS = {"output_height": 2, "output_width": 3}
 
 
@@ -32,6 +34,7 @@ BINS = {"output_height": 2, "output_width": 3}
     [(10, "avg", "f4"), (10, "max", "f4"), (16, "avg", "f8"), (16, "max", "f4"),
      (22, "avg", "f2"), (22, "max", "f4"), (22, "avg", "f8")],
 )  # fmt: skip
+@pytest.mark.usefixtures("no_python")
 def test_roi_align(opset, mode, dtype, inputs):
     """Opset 22 of RoiAlign, and float16, are what ONNX Runtime has none of on the CPU."""
     inputs |= {name: inputs[name].astype(dtype) for name in ("X", "rois")}
@@ -82,6 +85,7 @@ def row_inputs(rng, channels=12):
 
 
 @pytest.mark.parametrize("op", POOLINGS)
+@pytest.mark.usefixtures("no_python")
 def test_poolings(op, rng):
     """Those of the domain roicy take a scale or two."""
     (function, given), feed = POOLINGS[op], row_inputs(rng)
@@ -104,6 +108,7 @@ def test_all_operators_are_tested():
 
 
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+@pytest.mark.usefixtures("no_python")
 def test_boxes_of_other_types(dtype, rng):
     """In domains that ONNX Runtime does not know, boxes may have another type than maps."""
     for of_boxes in ("f2", "f4", "f8"):
@@ -114,15 +119,21 @@ def test_boxes_of_other_types(dtype, rng):
         np.testing.assert_array_equal(got, roicy.prroi_pool(*feed.values(), (2, 3)))
 
 
-def test_pyramids_and_masks_of_the_domain(rng):
-    maps = [rng.standard_normal((2, 4, side, side)).astype(np.float32) for side in (20, 10)]
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+@pytest.mark.usefixtures("no_python")
+def test_pyramids_of_the_domain(dtype, rng):
+    maps = [rng.standard_normal((2, 4, side, side)).astype(dtype) for side in (20, 10)]
     rows = random_boxes(rng, 2, 9, (40, 40), np.float32)
     feed = {"rows": rows, "A": maps[0], "B": maps[1]}
     given = {"sampling_ratio": 2, "canonical_scale": 16.0, "canonical_level": 2}
     model = of_one("roicy.MultiScaleRoIAlign", feed, scales=[0.5, 0.25], **given, **BINS)
     expected = roicy.multiscale_roi_align(maps, rows, (2, 3), [0.5, 0.25], **given)
     np.testing.assert_array_equal(of_roicy(model, feed)[0], expected)
-    masks, corners = rng.random((9, 1, 7, 7)).astype(np.float32), rows[:, 1:].copy()
+
+
+def test_masks_of_the_domain(rng):
+    masks = rng.random((9, 1, 7, 7)).astype(np.float32)
+    corners = random_boxes(rng, 2, 9, (40, 40), np.float32)[:, 1:].copy()
     feed = {"M": masks, "boxes": corners, "shape": np.array([40, 41])}
     model = of_one("roicy.PasteMasks", feed, rule="detectron2")
     expected = roicy.paste_masks(masks, corners, (40, 41), rule="detectron2", threshold=None)
@@ -130,6 +141,7 @@ def test_pyramids_and_masks_of_the_domain(rng):
 
 
 @pytest.mark.parametrize("outputs", [["Y", "copied"], ["Y"]])
+@pytest.mark.usefixtures("no_python")
 def test_pyramids_of_openvino(outputs, rng):
     """The domain org.openvinotoolkit has one RoI node, whose second output is its boxes."""
     maps = [rng.standard_normal((1, 4, side, side)).astype(np.float32) for side in (100, 50)]

@@ -18,7 +18,7 @@ from call.arrays cimport (are_plain_rows, disjoint, has_buffer, is_plain_map, on
 from call.call cimport (Call, begin, compute, cost_of, end, make_levels, next_step, set_channels,
                         set_result)
 from call.copies cimport copied, copied_tables
-from errors cimport raise_last
+from errors cimport Error, last_error, raise_last
 from plan.boxes cimport add_rows, reserve
 from plan.memory cimport zeros_for
 from plan.rules cimport RULE_COUNT, LevelRule, RuleNumbers, level_of, rule_names
@@ -572,6 +572,13 @@ cdef class Plan:
         """The tasks of this step, as dictionaries of what struct Task has."""
         cdef Py_ssize_t i
         return [self.call.tasks.items[i] for i in range(self.call.tasks.count)]
+
+
+cdef int compute_call(Call *call, Team *team, Error *error) noexcept nogil:
+    cdef int failed = compute(call, team)
+    if failed:
+        error[0] = last_error
+    return failed
 
 
 def levels_of(const double[:, ::1] boxes, int itemsize, tuple rule):

@@ -2,7 +2,9 @@
 from libc.stdint cimport int32_t
 
 from call.call cimport Call
+from errors cimport Error
 from plan.rules cimport RuleNumbers
+from threads cimport Team
 
 
 cdef class Arguments:
@@ -30,3 +32,7 @@ cdef class Plan:
     cdef int compute(self) except -1
     cdef int set_result(self, array, bint written) except -1
     cdef int set_argmax(self, const int32_t[:, :, :, :] indices) except -1
+
+
+# Computes a call that somebody else has described.  -1: `error` says what failed.
+cdef int compute_call(Call *call, Team *team, Error *error) noexcept nogil

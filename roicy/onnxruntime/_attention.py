@@ -358,6 +358,8 @@ class Attention:
 
     threads: int | None = None
     indices: list[int]  # of the inputs of the group
+    node = None  # Python computes it
+    copied = -1
 
     def __init__(self, layouts: Layouts, group: Any, parts: Any, result: list[int], levels: Any):
         (inside, end), (self.sizes, self.points, inputs) = group, levels

@@ -45,6 +45,7 @@ class Single:
         self.given = operator.checked(given)
         self.shape, self.copied, self.threads = operator.shape, operator.copied, threads
         self.compute = operator.prepare(**self.given)
+        self.node = getattr(self.compute, "node", None)
 
     def run(self, arrays: list[Any], output: Callable[..., Any]) -> None:
         """Compute the node, and write to the array that `output` makes of a shape."""
@@ -104,7 +105,7 @@ class Claims:
     kinds = frozenset(["GridSample", "Loop", *(name for _, name in TABLE)])
 
     def __init__(self, options: dict[str, str]):
-        self.steps: dict[str, Any] = {}  # of groups, by their outputs
+        self.computations: dict[str, Any] = {}  # of groups, by their outputs
         self.wrong: str | None = None  # of a node
         self.wrong_option: str | None = None
         given = {}
@@ -120,7 +121,7 @@ class Claims:
             raise ValueError(self.wrong_option)
 
     def single(self, name: str, key: Any, operator: Operator, given: dict[str, Any]) -> Single:
-        """Return the step of a node, or raise what is wrong with it."""
+        """Return what computes a node, or raise what is wrong with it."""
         self._raise()
         try:
             return Single(operator, given, self.threads)
@@ -150,33 +151,33 @@ class Claims:
         groups: list[list[Any]] = []
         inside: set[str] = set()
         if self.groups:
-            for step in self._found(graph, singles):
-                step.threads = self.threads
-                self.steps[step.output] = step
-                groups.append(step.nodes)
-                inside.update(node.outputs[0] for node in step.nodes)
-                _tell(step.title)
-                step.nodes = None  # they are gone when ONNX Runtime has its answer
+            for group in self._found(graph, singles):
+                group.threads = self.threads
+                self.computations[group.output] = group
+                groups.append(group.nodes)
+                inside.update(node.outputs[0] for node in group.nodes)
+                _tell(group.title)
+                group.nodes = None  # they are gone when ONNX Runtime has its answer
         alone = [node for name, node in singles.items() if name not in inside]
         for node in alone:
             _tell(spell(node.name, node.key))
         return groups, alone
 
     def _found(self, graph: Any, singles: dict[str, Any]) -> list[Any]:
-        """Return the steps of groups; none where a graph is such as nobody has thought of."""
+        """Return what computes groups; none where a graph is such as nobody has thought of."""
         try:
             return [*pyramids(graph, singles), *pasting_loops(graph), *attentions(graph)]
         except Exception:
             _tell("groups of nodes were not looked for to the end", exc_info=True)
             return []
 
-    def step_of(self, outputs: list[str], inputs: list[str]) -> Any:
-        """Return the step of a group, which reads its inputs from these."""
+    def computation_of(self, outputs: list[str], inputs: list[str]) -> Any:
+        """Return what computes a group, which reads its inputs from these."""
         self._raise()
         (output,) = outputs
-        step = self.steps[output]
-        step.indices = [inputs.index(name) for name in step.inputs]
-        return step
+        found = self.computations[output]
+        found.indices = [inputs.index(name) for name in found.inputs]
+        return found
 
 
 def _is_known(node: Any) -> bool:

@@ -29,6 +29,8 @@ class Pasting:
 
     threads: int | None = None
     indices: list[int]  # of the inputs of the group
+    node = None  # Python computes it
+    copied = -1
 
     def __init__(self, node: Any, inputs: list[str], size: list[int]):
         self.nodes, self.inputs, self.size, self.output = [node], inputs, size, node.outputs[0]

@@ -12,6 +12,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import multiscale, operators
+from .._table import sampled
+from ..compat.onnx._node import of_levels
 from ..compat.onnx._table import TABLE, levels_of
 
 FLOAT, INT64, FLOAT16, DOUBLE = 1, 7, 10, 11  # element types of ONNX
@@ -54,6 +56,7 @@ class Pyramid:
 
     threads: int | None = None
     indices: list[int]  # of the inputs of the group
+    copied = -1
 
     def __init__(
         self, nodes: list[Any], levels: list[Level], source: tuple[str, str], given: Any,
@@ -65,6 +68,14 @@ class Pyramid:
         self.inputs = [*source, *(level.map for level in levels), *([begin] if begin else [])]
         self.numbers = [level.number for level in levels]
         self.scales = [float(np.float32(level.scale)) for level in levels]
+        self.aligned = given["coordinate_transformation_mode"].lower() == "half_pixel"
+        self.node = of_levels(
+            sampled(given["sampling_ratio"], self.aligned),
+            (given["output_height"], given["output_width"]), self.scales,
+            chosen=0, boxes=1, maps=2, begin=2 + len(levels) if begin else -1,
+        )  # fmt: skip
+        if self.node is not None:
+            self.node = self.node._replace(numbers=tuple(self.numbers))
 
     def run(self, arrays: list[Any], output: Any) -> None:
         """Pool the boxes of all levels."""
@@ -77,8 +88,7 @@ class Pyramid:
             raise ValueError(f"{self.title}: {zeros.shape} is scattered into {begin.shape}")
         out = output(begin.shape)
         out[count:] = begin[count:]
-        aligned = self.given["coordinate_transformation_mode"].lower() == "half_pixel"
-        ratio, threads = self.given["sampling_ratio"], self.threads
+        ratio, aligned, threads = self.given["sampling_ratio"], self.aligned, self.threads
         place = np.full(count, -1)
         for i, number in enumerate(self.numbers):
             place[chosen == number] = i

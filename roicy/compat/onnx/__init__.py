@@ -30,6 +30,7 @@ from ..._table import (
 )  # fmt: skip
 from .. import bins_of, float32_scale, with_images
 from .._docs import documented
+from ._node import Node
 
 if TYPE_CHECKING:
     from ... import _types as t
@@ -70,6 +71,15 @@ class Pooling:
     ):  # fmt: skip
         self.operator, self.rule, self.size, self.scale = operator, rule, size, scale
         self.option, self.rows = option, rows
+
+    @property
+    def node(self) -> Node:
+        """Its numbers for the provider."""
+        scale = self.scale if isinstance(self.scale, tuple) else (self.scale, self.scale)
+        return Node(
+            self.operator, self.rule, _arguments.output_size(self.size), [scale],
+            images=2 if self.rows else -1, products=self.option,
+        )  # fmt: skip
 
     def __call__(self, x: Any, *boxes: Any, out: Any = None, num_threads: Any = None) -> Any:
         rows = self.rows(x, *boxes) if self.rows else boxes[0]

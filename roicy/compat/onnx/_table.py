@@ -16,6 +16,7 @@ from ... import _arguments, _boxes, _levels, _table, masks, multiscale
 from ..._kernels import plan
 from ..._names import errors_name
 from . import Pooling, _crop_and_resize, _max_roi_pool, _one_of, _roi_align, _roi_align_rotated
+from ._node import Node, of_levels
 
 Arrays = list[Any]
 Attributes = dict[str, Any]
@@ -133,12 +134,25 @@ def _mmcv_roi_align(mode: str, **given: Any) -> Callable[..., Any]:
     return pooling
 
 
-def _multiscale(**given: Any) -> Callable[..., Any]:
+class Computation(NamedTuple):
+    """What computes an operator of arrays, and its numbers for the provider, if it has some."""
+
+    compute: Callable[..., Any]
+    node: Node | None
+
+    def __call__(self, *arrays: Any, **where: Any) -> Any:
+        return self.compute(*arrays, **where)
+
+
+def _multiscale(**given: Any) -> Computation:
     parameters = _size(given), given["scales"], given["sampling_ratio"], bool(given["aligned"])
     canonical = {name: given[name] for name in ("canonical_scale", "canonical_level")}
     _levels.canonical((*canonical.values(), None))
     pool = errors_name(spatial_scale="scales")(multiscale.multiscale_roi_align)
-    return lambda rows, *maps, **where: pool(maps, rows, *parameters, **canonical, **where)
+    return Computation(
+        lambda rows, *maps, **where: pool(maps, rows, *parameters, **canonical, **where),
+        of_levels(_table.sampled(*parameters[2:]), *parameters[:2], **canonical),
+    )
 
 
 def levels_of(rows: np.ndarray, scales: list[float], canonical_level: int = 4) -> np.ndarray:
@@ -149,7 +163,7 @@ def levels_of(rows: np.ndarray, scales: list[float], canonical_level: int = 4) -
     return plan.levels_of(np.ascontiguousarray(rows[:, 1:], np.float64), size, rule)
 
 
-def _feature_extractor(**given: Any) -> Callable[..., Any]:
+def _feature_extractor(**given: Any) -> Computation:
     """OpenVINO's pyramid: its first map has the boxes of size 56, whatever its scale is.
 
     Boxes are at least 1 pixel wide and high in both modes; `aligned` shifts them by half a pixel.
@@ -168,7 +182,10 @@ def _feature_extractor(**given: Any) -> Callable[..., Any]:
             canonical_level=level, **where,
         )  # fmt: skip
 
-    return pool
+    rule = _table.sampled(given["sampling_ratio"], False)
+    node = of_levels(rule, (given["output_size"],) * 2, scales, canonical_level=level)
+    shifted = bool(given["aligned"])
+    return Computation(pool, node and node._replace(one_image=True, shifted=shifted))
 
 
 def _paste_masks(**given: Any) -> Callable[..., Any]:
@@ -205,8 +222,20 @@ _MAX_ROI_POOL = Operator(
     _max_roi_pool, {"pooled_shape": list, "spatial_scale": 1.0},
     lambda arrays, given: _of_boxes(arrays[1], arrays[0], given["pooled_shape"]),
 )  # fmt: skip
+
+
+def _cropping(mode: str, extrapolation_value: float) -> Computation:
+    crop, node = _crop_and_resize(mode, extrapolation_value), None
+    if extrapolation_value == 0:
+        rule = _table.one_sample(mode.lower(), inclusive=True)
+        node = Node(
+            _table.CROP_AND_RESIZE, rule, (1, 1), [(1.0, 1.0)], images=2, size=3, normalised=True
+        )
+    return Computation(crop, node)
+
+
 _CROP_AND_RESIZE = Operator(
-    _crop_and_resize, {"mode": "bilinear", "extrapolation_value": 0.0},
+    _cropping, {"mode": "bilinear", "extrapolation_value": 0.0},
     lambda arrays, given: _of_boxes(
         arrays[1], arrays[0], _arguments.output_size(arrays[3], "crop_size")
     ), inputs=4,

@@ -20,9 +20,16 @@ from importlib.util import find_spec
 
 import numpy as np
 
-from onnxruntime.abi cimport *
-from onnxruntime.answers cimport *
-from onnxruntime.python cimport *
+from provider.abi cimport *      # all names in capitals, and types of functions and structs
+from provider.answers cimport (
+    Span, create_state, get_input_count, get_input_kind, get_input_type, get_name, get_no_provider,
+    get_op_name, get_output_count, get_output_kind, get_output_type, get_registry, get_vendor,
+    get_vendor_id, ignore, is_stream_aware, make_none, one, overlap, transfer_none, zero)
+from provider.calls cimport ask, check, failure, say, succeeds, text_of
+from provider.nodes cimport RoiNode, compute_node, node_of
+from provider.python cimport (
+    PyErr_Print, PyGILState_Ensure, PyGILState_Release, PyImport_ImportModule, Py_IsInitialized,
+    call, follow_with, forget, kept, new, release_groups, release_kernel)
 
 from roicy._config import __version__
 
@@ -36,55 +43,12 @@ FLOATS = (1, 11, 10) + ((16,) if find_spec("ml_dtypes") else ())
 cdef type ndarray = np.ndarray
 cdef bint imported = False       # whether the lines above were carried out
 cdef object claims_of, table     # Claims of roicy.onnxruntime; operators of roicy.compat.onnx
-cdef const Function *api          # found before this module is imported, perhaps
-cdef const Function *ep_api
 cdef Factory factory
 cdef void *domains[8]
 cdef size_t domain_count
 
 
-# Calls of ONNX Runtime
-
-cdef int check(Status status) except -1:
-    """Raise what a status says."""
-    if status == NULL:
-        return 0
-    text = (<const char *(*)(const void*) noexcept nogil>api[GET_ERROR_MESSAGE])(status)
-    message = text.decode(errors="replace")
-    (<Release>api[RELEASE_STATUS])(status)
-    raise RuntimeError(message)
-
-
-cdef Status say(int code, const char *text) noexcept nogil:
-    return (<Status (*)(int, const char*) noexcept nogil>api[CREATE_STATUS])(code, text)
-
-
-cdef Status failure(object error) noexcept:
-    """The status of an exception."""
-    if not isinstance(error, Exception):
-        follow_with(error)
-    try:
-        text = (str(error) or type(error).__name__).encode(errors="replace")
-    except BaseException:        # a status of NULL would be success
-        return say(FAIL, "an error whose text cannot be had")
-    return say(INVALID_ARGUMENT if isinstance(error, (TypeError, ValueError)) else FAIL, text)
-
-
-cdef bint succeeds(Status status) noexcept:
-    """Whether a status says success.  What else it says is dropped."""
-    (<Release>api[RELEASE_STATUS])(status)
-    return status == NULL
-
-
-cdef inline int ask(int place, const void *owner, void *answer) except -1:
-    return check((<One>api[place])(owner, answer))
-
-
-cdef str text_of(int place, const void *owner):
-    cdef const char *text = NULL
-    ask(place, owner, &text)
-    return "" if text == NULL else text.decode(errors="surrogateescape")
-
+# What ONNX Runtime knows of a model
 
 cdef class Handles:              # what an object of ONNX Runtime has several of
     cdef size_t count
@@ -176,8 +140,8 @@ cdef class Output:               # makes an output of a node, of a shape; None i
         return made
 
 
-cdef Status compute(void *step, void *context) noexcept with gil:
-    """Have a step compute a node."""
+cdef Status compute_in_python(void *computation, void *context) noexcept with gil:
+    """Have Python compute a node."""
     cdef const void *value = NULL
     cdef size_t count
     cdef Output output = Output()
@@ -185,7 +149,7 @@ cdef Status compute(void *step, void *context) noexcept with gil:
     output.context, arrays = context, []
     try:
         ask(KERNEL_CONTEXT_INPUT_COUNT, context, &count)
-        indices = (<object>step).indices
+        indices = (<object>computation).indices
         for i in range(count) if indices is None else indices:
             check((<Status (*)(const void*, size_t, const void**) noexcept nogil>
                    api[KERNEL_CONTEXT_INPUT])(context, i, &value))
@@ -195,10 +159,17 @@ cdef Status compute(void *step, void *context) noexcept with gil:
             if output.count < 4:
                 output.read[output.count] = span
                 output.count += 1
-        call((<object>step).run, (arrays, output))
+        call((<object>computation).run, (arrays, output))
     except BaseException as error:
         return failure(error)
     return NULL
+
+
+cdef inline Status compute(const void *node, void *computation, void *context) noexcept nogil:
+    cdef Status status = NULL
+    if node != NULL and compute_node(<const RoiNode*>node, context, &status):
+        return status
+    return compute_in_python(computation, context)
 
 
 def are_zeros(numbers):
@@ -397,12 +368,12 @@ cdef Status get_capability(void *ep, const void *graph, void *support) noexcept 
 
 
 cdef Status compute_group(void *group, void *state, void *context) noexcept nogil:
-    return compute((<Group*>group).step, context)
+    return compute((<Group*>group).node, (<Group*>group).computation, context)
 
 
 cdef Status compile_nodes(void *ep, const void **graphs, const void **nodes, size_t count,
                           void **groups, void **contexts) noexcept with gil:
-    """Find the steps of groups of nodes, in whose places there is one node now."""
+    """Find what computes groups of nodes, in whose places there is one node now."""
     cdef Graph values = Graph()
     cdef Group *group
     cdef size_t i
@@ -410,9 +381,10 @@ cdef Status compile_nodes(void *ep, const void **graphs, const void **nodes, siz
     try:
         for i in range(count):
             names = values.names(NODE_OUTPUTS, nodes[i]), values.names(NODE_INPUTS, nodes[i])
-            step = call((<object>(<Ep*>ep).claims).step_of, names)
+            found = call((<object>(<Ep*>ep).claims).computation_of, names)
             groups[i] = group = <Group*>new(sizeof(Group))
-            group.version, group.compute, group.step = API_VERSION, compute_group, kept(step)
+            group.version, group.compute = API_VERSION, compute_group
+            group.computation, group.node = kept(found), node_of(found)
             group.create_state, group.release_state = create_state, ignore
     except BaseException as error:
         release_groups(ep, groups, count)
@@ -444,12 +416,13 @@ cdef object attribute_of(const void *info, bytes name):
 
 
 cdef Status compute_kernel(void *kernel, void *context) noexcept nogil:
-    return compute((<Kernel*>kernel).step, context)
+    return compute((<Kernel*>kernel).node, (<Kernel*>kernel).computation, context)
 
 
 cdef Status create_kernel(void *entry, const void *info, void **made) noexcept with gil:
     """Make the kernel of a node; entry: key in the table, operator, and claims of the EP."""
     cdef Kernel *kernel
+    cdef void *node
     cdef char name[1000]
     cdef size_t size = sizeof(name)
     name[0] = 0                  # longer names are left out
@@ -457,15 +430,16 @@ cdef Status create_kernel(void *entry, const void *info, void **made) noexcept w
         key, operator, claims = <object>entry
         succeeds((<Status (*)(const void*, char*, size_t*) noexcept nogil>
                   api[KERNEL_INFO_NODE_NAME])(info, name, &size))
-        found = {each: attribute_of(info, each.encode()) for each in operator.attributes}
-        given = {each: value for each, value in found.items() if value is not None}
+        values = {each: attribute_of(info, each.encode()) for each in operator.attributes}
+        given = {each: value for each, value in values.items() if value is not None}
         title = (<const char*>name).decode(errors="replace")
-        step = call(claims.single, (title, key, operator, given))
+        found = call(claims.single, (title, key, operator, given))
+        node = node_of(found)
         made[0] = kernel = <Kernel*>new(sizeof(Kernel))
     except BaseException as error:
         return failure(error)
     kernel.version, kernel.compute, kernel.release = API_VERSION, compute_kernel, release_kernel
-    kernel.step = kept(step)
+    kernel.computation, kernel.node = kept(found), node
     return NULL
 
 

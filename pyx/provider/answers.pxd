@@ -1,7 +1,7 @@
 """What the provider answers without looking anything up."""
 from libc.stdint cimport uint32_t
 
-from onnxruntime.abi cimport CustomOp, Ep, Status
+from provider.abi cimport CustomOp, Ep, Status
 
 cdef enum:
     ANY = 0                      # ONNXTensorElementDataType

@@ -11,6 +11,13 @@ from libc.stdint cimport int64_t, uint32_t
 ctypedef void *Status
 ctypedef void (*Function)() noexcept nogil
 
+cdef extern from *:
+    """
+    static void (*const *roicy_api)(void), (*const *roicy_ep_api)(void);
+    """
+    const Function *api "roicy_api"      # the tables; found before the module is imported, perhaps
+    const Function *ep_api "roicy_ep_api"
+
 cdef enum:
     API_VERSION = 24             # the oldest table with all that is used here
 
@@ -47,6 +54,7 @@ cdef enum:                       # OrtApi
     KERNEL_INFO_INTS = 163
     KERNEL_INFO_NODE_NAME = 244             # info, answer, size
     READ_OP_ATTR = 272                      # attribute, type, data, room, size
+    PARALLEL_FOR = 274                      # context, function, count, batches, its first argument
     VALUE_NAME = 289
     VALUE_TYPE = 290
     GET_PAIRS = 298                         # pairs, keys, values, count -> void
@@ -150,7 +158,8 @@ cdef struct Group:               # OrtNodeComputeInfo, and what is ours
     Status (*create_state)(void*, void*, void**) noexcept nogil
     Status (*compute)(void*, void*, void*) noexcept nogil
     void (*release_state)(void*, void*) noexcept nogil
-    void *step
+    void *computation            # of roicy/onnxruntime
+    void *node                   # struct Node of nodes.pxd, or NULL where Python computes
 
 cdef struct Kernel:              # OrtKernelImpl, and what is ours
     uint32_t version
@@ -158,7 +167,8 @@ cdef struct Kernel:              # OrtKernelImpl, and what is ours
     Compute compute
     Release release
     Function later[8]
-    void *step
+    void *computation
+    void *node
 
 cdef struct CustomOp:            # OrtCustomOp, and what is ours
     uint32_t version

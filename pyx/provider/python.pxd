@@ -2,7 +2,7 @@
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
 from libc.stdlib cimport calloc, free
 
-from onnxruntime.abi cimport Group, Kernel
+from provider.abi cimport Group, Kernel
 
 cdef extern from * nogil:
     bint Py_IsInitialized()
@@ -68,11 +68,13 @@ cdef inline void release_groups(void *ep, void **groups, size_t count) noexcept 
     cdef size_t i
     for i in range(count):
         if groups[i] != NULL:
-            forget((<Group*>groups[i]).step)
+            forget((<Group*>groups[i]).computation)
+            free((<Group*>groups[i]).node)
             free(groups[i])
             groups[i] = NULL
 
 
 cdef inline void release_kernel(void *kernel) noexcept nogil:
-    forget((<Kernel*>kernel).step)
+    forget((<Kernel*>kernel).computation)
+    free((<Kernel*>kernel).node)
     free(kernel)

@@ -1,0 +1,65 @@
+"""What a node is, in the numbers by which the provider computes it without Python."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ... import _levels, _table
+from ..._kernels.plan import Rule
+
+
+class Node(NamedTuple):
+    """Numbers of struct Node of ``pyx/provider/nodes.pxd``.
+
+    Attributes
+    ----------
+    operator, rule : Operator, Rule
+        What is computed.
+    bins : tuple of int
+        (PH, PW); 1, 1 if an input says it.
+    scales : list of tuples
+        (y, x) of each level.
+    rules : tuple of tuples
+        What ``_levels.rule`` returns of 1, 2, ... levels; none for a single map.
+    maps, boxes, images, size, chosen, begin : int
+        Places among the inputs, as in struct Inputs; -1: there is none.
+    numbers : tuple of int
+        The numbers of the levels that the input `chosen` has.
+    products, one_image, normalised, shifted : bool
+        As in struct Node.
+    """
+
+    operator: _table.Operator
+    rule: Rule
+    bins: tuple[int, int]
+    scales: list[tuple[float, float]]
+    rules: tuple[tuple[int, int, int, float, float], ...] = ()
+    maps: int = 0
+    boxes: int = 1
+    images: int = -1
+    size: int = -1
+    chosen: int = -1
+    begin: int = -1
+    numbers: tuple[int, ...] = ()
+    products: bool = False
+    one_image: bool = False
+    normalised: bool = False
+    shifted: bool = False
+
+
+MOST_LEVELS = 16  # of nodes.pxd
+
+
+def of_levels(
+    rule: Rule, bins: tuple[int, int], scales: list[float], canonical_scale: float = 224,
+    canonical_level: int = 4, **places: int,
+) -> Node | None:  # fmt: skip
+    """Return the node of a pyramid; None if Python has to say what is wrong with its scales."""
+    if len(scales) > MOST_LEVELS or sorted(scales, reverse=True) != scales:
+        return None
+    pairs = [(scale, scale) for scale in scales]
+    rules = tuple(
+        _levels.rule(count, pairs[0], pairs[count - 1], canonical_scale, canonical_level)
+        for count in range(1, len(pairs) + 1)
+    )
+    return Node(_table.ROI_ALIGN, rule, bins, pairs, rules, **({"maps": 1, "boxes": 0} | places))
