@@ -18,9 +18,9 @@ from onnx_models import (
     without_python,
 )
 
-from roicy.compat.onnx._table import levels_of
 from roicy.compat import onnx as compat
 from roicy.compat.onnx._command import _claimed
+from roicy.compat.onnx._table import levels_of
 
 NAN = np.array(np.nan, np.float32)
 CORNERS = "Slice (some#, one, five, one, one)"
