@@ -107,7 +107,7 @@ def imported(name):
     """Return the modules of roicy that a module imports, in either language."""
     path = MODULES[name]
     found = imported_by_files(path) if path.suffix == ".pyx" else python_imports(name)
-    return MODULES.keys() & found - {name}
+    return MODULES.keys() & {*found} - {name}
 
 
 def imports_of(file):
