@@ -37,7 +37,7 @@ import time
 from pathlib import Path
 
 from fuzz.attention import attention_call
-from fuzz.crops import crop_call
+from fuzz.crops import crop_call, whole_call
 from fuzz.masks import paste_call, prototype_call
 from fuzz.nodes import node_call
 from fuzz.operators import operator_call
@@ -52,6 +52,7 @@ TARGETS = {
     "rotated": operator_call,
     "pyramids": operator_call,
     "crop": crop_call,
+    "whole": whole_call,
     "masks": paste_call,
     "prototypes": prototype_call,
     "attention": attention_call,

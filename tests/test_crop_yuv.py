@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import reference
 from conftest import ISAS, pairs
+from test_bounds import fenced, needs_fences
 from test_crop import BOXES
 from test_crop_warp import CORNERS
 
@@ -137,6 +138,26 @@ def test_nothing_beside_a_converted_region_is_read(color, size, upright, isa):
         got = roicy.crop(frames, rows, (size, 1), color=color, num_threads=1)[1::2]
         wrong = got.reshape(len(boxes), -1).any(1)
         assert not wrong.any(), [box for box, one in zip(boxes, wrong, strict=True) if one]
+
+
+@needs_fences
+@pairs(color=[*COLORS, "rgb565"], at_end=[False, True], isa=ISAS)
+def test_nothing_beyond_frames_is_touched(color, at_end, isa):
+    """Of boxes of whole numbers, upright ones and corners, that end where the frame does."""
+    for height, width in ((2, 300), (300, 2), (22, 38), (65, 64), (6, 130)):
+        parts, frame = stored(color, planes_of(color, height, width)[0])
+        if color == "rgb565":
+            parts, frame = None, np.arange(height * width, dtype=np.uint16).reshape(height, width)
+        for given in filter(lambda one: one is not None, (parts, frame)):
+            held = tuple(fenced(part, at_end) for part in (given if parts is given else [given]))
+            first = np.arange(90)[:, None]
+            low = np.maximum([width - 1, height - 1] - first, 0)
+            boxes = np.c_[low, low * 0 + [width, height]]
+            for some in (boxes, boxes[:, [0, 1, 2, 1, 2, 3, 0, 3]].reshape(-1, 4, 2)):
+                size = min(height, 97), min(width, 97)
+                want = roicy.crop(given, some, size, color=color)
+                got = roicy.crop(held if parts is given else held[0], some, size, color=color)
+                assert got.tobytes() == want.tobytes()
 
 
 def test_tall_boxes_do_not_fit_a_strip(isa):

@@ -117,6 +117,7 @@ static inline double crop_axis_hull(const struct crop_axis *axis, int32_t *low, 
         return 0;
     *low = (int32_t)crop_within(floor((a < b ? a : b) - axis->half), axis->low, axis->stop - 1.0);
     *stop = (int32_t)crop_within(ceil((a < b ? b : a) + axis->half), *low + 1, axis->stop);
+    *stop -= PLANTED("the last row is not converted");
     most = bins * (ceil(2 * axis->half) + 1);
     return most < *stop - *low ? most : *stop - *low;
 }

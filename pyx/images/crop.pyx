@@ -10,7 +10,7 @@ less.
 from cpython.buffer cimport Py_buffer
 from libc.math cimport INFINITY, fabs
 from libc.stdint cimport INT32_MAX, int32_t, uint8_t
-from libc.string cimport memset
+from libc.string cimport memcpy, memset
 
 from images.buffers cimport buffer_of, memory_of
 from images.structs cimport (BYTE, CROP_CHANNELS, CROP_COLUMNS, CROP_ROWS, CROP_RUN, CROP_TRIANGLES,
@@ -18,6 +18,7 @@ from images.structs cimport (BYTE, CROP_CHANNELS, CROP_COLUMNS, CROP_ROWS, CROP_
                              CropTarget as Target, Lines, Plane, Source, Span, Strip, Sums, Warp,
                              Yuv, crop_axis_hull, crop_axis_limit, crop_axis_set, crop_within)
 from roicy._kernels.isa cimport tables
+from simd.structs cimport ASSERT
 from simd.table cimport Simd
 from threads cimport Team, run_call, run_tasks
 from tuning cimport TASKS_PER_THREAD
@@ -121,6 +122,7 @@ cdef inline void set_columns(const CropJob *job, Work *work, Scratch *scratch) n
         if q % CROP_COLUMNS == 0:
             scratch.low[group], scratch.stop[group] = INT32_MAX, 0
         if span.low <= span.high:
+            ASSERT(work.frame.low[1] <= span.low and span.high < work.frame.stop[1])
             scratch.low[group] = min(scratch.low[group], <Py_ssize_t>span.low)
             scratch.stop[group] = max(scratch.stop[group], <Py_ssize_t>span.high + 1)
 
@@ -144,6 +146,7 @@ cdef inline void set_rows(const CropJob *job, Work *work, Scratch *scratch) noex
             memset(scratch.rows + p, 0, (CROP_ROWS - p) * sizeof(Span))
             break
         if span.low <= span.high:
+            ASSERT(work.frame.low[0] <= span.low and span.high < work.frame.stop[0])
             work.low, work.stop = low, stop
 
 
@@ -206,6 +209,7 @@ cdef inline Source convert_rows(
     cdef Py_ssize_t stride = 3 * (stop - low)
     cdef const Span *span
     cdef int p
+    ASSERT((work.stop - work.low) * stride <= CROP_CONVERTED)
     for p in range(work.rows):
         span = scratch.rows + (work.rows - 1 - p if work.y.step < 0 else p)
         y = max(y, <Py_ssize_t>span.low)
@@ -434,6 +438,8 @@ cdef int plan_conversion(
         if regions[i].frame != NULL:
             job.frames[i] = dense_bytes(
                 regions[i].frame, to, stride_of(regions + i), regions[i].low[0], regions[i].low[1])
+            memcpy(job.frames[i].low, regions[i].low, sizeof(region.low))
+            memcpy(job.frames[i].stop, regions[i].stop, sizeof(region.stop))
             to += (regions[i].stop[0] - regions[i].low[0]) * stride_of(regions + i)
     conversion.simd, conversion.regions, conversion.converted = job.simd, regions, job.frames
     conversion.regions_count = count
@@ -522,7 +528,8 @@ cdef int set_frames(CropJob *job, list kept, given) except -1:
                 continue
             frame.start = plane.start
             frame.stride_y, frame.stride_x = plane.stride_y, plane.stride_x
-            frame.height, frame.width = <int32_t>view.shape[1], <int32_t>view.shape[2]
+            frame.height = frame.stop[0] = <int32_t>view.shape[1]
+            frame.width = frame.stop[1] = <int32_t>view.shape[2]
             frame.channels, frame.kind, frame.yuv = job.pixels.channels, kind, &job.yuv
             if planes == 1:
                 frame.stride_c = view.strides[3]

@@ -112,6 +112,7 @@ static NOINLINE void mask_begin(struct mask_lines *lines, ptrdiff_t first, ptrdi
         lines->start[0] = 0;
         (masks->single ? find_hull_float : find_hull_double)(lines, 0, hull);
         mask_begin(lines->before, hull[0], hull[1]);
+        ASSERT(lines->before->count == hull[1] - hull[0]);
         lines->start[0] = hull[0] - masks->skipped[masks->along_y];
     }
     if (masks->single)

@@ -30,6 +30,7 @@ struct crop_source {
     const char *start;
     ptrdiff_t stride_y, stride_x, stride_c;
     int32_t height, width;
+    int32_t low[2], stop[2]; /* y, x: the pixels that are there; the others are not read */
     int channels;
     int kind;                    /* NumPy's character of the type */
     int dense;                   /* numbers of a row follow each other */

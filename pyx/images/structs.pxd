@@ -42,6 +42,8 @@ cdef extern from "images/structs.h":
         Py_ssize_t stride_c
         int32_t height
         int32_t width
+        int32_t *low
+        int32_t *stop
         int channels
         int kind
         bint dense

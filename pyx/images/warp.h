@@ -27,6 +27,8 @@ static NOINLINE void warp_load_pixel(const struct crop_source *source, const str
     }
     x = x < 0 ? 0 : x > right ? right : x;
     y = y < 0 ? 0 : y > bottom ? bottom : y;
+    ASSERT(source->low[0] <= y && y < source->stop[0]);
+    ASSERT(source->low[1] <= x && x < source->stop[1]);
     if (source->kind != BYTE) {
         load_row_float(source, y, x * source->channels, source->channels, to);
         return;
@@ -163,6 +165,8 @@ static FORCE_INLINE void warp_add_bytes(const struct crop_source *source, int ch
     for (int i = 0; ahead && i < n; i += n / 4)
         prefetch_l2((const char *)((uintptr_t)start + (uintptr_t)(offset[i] + ahead)));
     for (int i = 0; i < n; i++) {
+        ASSERT(source->low[0] <= places->row[i] && places->row[i] + 1 < source->stop[0]);
+        ASSERT(source->low[1] <= places->column[i] && places->column[i] + 1 < source->stop[1]);
         above[i] = warp_eight_bytes(start + offset[i]);
         below[i] = warp_eight_bytes(next + offset[i]);
     }

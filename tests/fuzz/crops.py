@@ -6,6 +6,8 @@ import math
 
 import numpy as np
 
+import roicy
+
 from .judged import EPS, judged, largest
 from .strings import (
     COORDINATES,
@@ -44,9 +46,8 @@ def crop_frames(data):
     return one(n - data.rarely(), h, w, c), n, c
 
 
-def yuv_frame(data, color):
+def yuv_frame(data, color, h, w):
     """Return a frame of YCbCr: its planes, or an array."""
-    h, w = data.below(18), data.below(30)
     dtype = np.uint16 if color in ("p010", "rgb565") else np.uint8
 
     def plane(*shape):
@@ -120,7 +121,7 @@ def crop_call(data) -> str:
             "color_matrix": data.ordinary(("bt601", "bt709", "bt2020", None), 3),
         }
         if not data.rarely():
-            c, frames = 3, yuv_frame(data, color)
+            c, frames = 3, yuv_frame(data, color, data.below(18), data.below(30))
             arguments["frames"] = frames if n == 1 else [frames] * n
     buffer = None
     if data.below(2):
@@ -141,6 +142,45 @@ def crop_call(data) -> str:
     if arguments["dtype"] == np.dtype(np.uint8) and data.below(2):
         quantize(data, arguments)
     return judged(name, arguments, buffer, lambda ends: check_crops(arguments, ends, count))
+
+
+def whole_call(data) -> str:
+    """Make a call of crop with boxes of whole numbers, of a frame that is converted before it is
+    read: where boxes end, and where their pixels do, is the same up to a rounding.
+    """
+    shape, size = [4, 6 + 2 * (data.below(256) + data.below(110))], [1 + data.below(3)] * 2
+    size[1] = 1 + data.below(256) + data.below(256)
+    if data.below(2):  # y is the longer axis
+        shape.reverse()
+        size.reverse()
+    options = {
+        "color": data.of(COLORS), "color_range": data.of(("video", "full")),
+        "color_matrix": data.of(("bt601", "bt709", "bt2020")),
+    }  # fmt: skip
+    frame, (h, w) = yuv_frame(data, options["color"], *shape), shape
+
+    def between(extent):
+        return (data.below(256) * 256 + data.below(256)) % (extent + 1)
+
+    boxes = np.array(
+        [[between(w), between(h), between(w), between(h)] for _ in range(1 + data.below(3))]
+    )
+    if data.below(4) == 3:  # corners
+        boxes = boxes[:, [0, 1, 2, 1, 2, 3, 0, 3]].reshape(-1, 4, 2)
+    arguments = {
+        "frames": frame, "boxes": boxes, "size": tuple(size), **options,
+        "antialias": data.of((True, True, False, "pillow", "nearest")),
+        "border": data.of(("image", "constant", "crop")[: 2 + (boxes.ndim == 2)]),
+        "num_threads": data.of((1, 2)),
+    }  # fmt: skip
+
+    def check(ends):
+        whole = {"boxes": [(0, 0, w, h)], "size": (h, w), "channels": "last", "dtype": np.uint8}
+        rgb = roicy.crop(frame, **options, **whole)[0]
+        others = {key: value for key, value in arguments.items() if key not in options}
+        assert roicy.crop(**others | {"frames": rgb}).tobytes() == ends[0].tobytes()
+
+    return judged("crop", arguments, None, check)
 
 
 def quantize(data, arguments):
