@@ -24,9 +24,7 @@ MAY_IMPORT = {
         "roicy._arguments", "roicy._boxes", "roicy._levels", "roicy._threads",
     ),
     "images": ("images", "simd", "threads", "tuning", "roicy._kernels.isa"),
-    "attention": (
-        "attention", "simd", "threads", "tuning", "images.buffers", "roicy._kernels.isa",
-    ),
+    "attention": ("attention", "simd", "threads", "roicy._kernels.isa"),
     "provider": (
         "provider", "call", "plan", "simd", "errors", "threads", "roicy._kernels.plan",
         "roicy._config", "roicy._threads", "roicy.compat.onnx._table", "roicy.onnxruntime._claims",

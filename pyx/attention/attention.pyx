@@ -5,14 +5,14 @@ A task of the forward pass, and of the gradients of locations and weights, is so
 image.  A task of the gradient of the value is a head of an image, or some of its channels, and all
 queries add to it in their order.
 """
-from cpython.buffer cimport Py_buffer
+cimport cython
 from libc.stdint cimport int32_t
+from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
 from attention.structs cimport Attention, Part
-from images.buffers cimport buffer_of, memory_of
 from roicy._kernels.isa cimport tables
-from simd.structs cimport LANE_BYTES
+from simd.structs cimport LANE_BYTES, real
 from simd.table cimport Simd
 from threads cimport Team, run_call, run_tasks
 
@@ -95,47 +95,83 @@ cdef int attend(void *given, Team *team) noexcept nogil:
     return 0
 
 
+# Where arrays lie.  Whoever calls `compute` holds them.
+
+@cython.boundscheck(False)      # an array may have no number
+cdef int set_inputs(
+        Job *job, const real[:, :, :, :] value, const real[::1] locations,
+        const real[:, :, :, ::1] weights, const int32_t[:, ::1] levels,
+        const real[:, ::1] scales) except -1:
+    cdef Attention *call = &job.call
+    cdef Py_ssize_t size = sizeof(real)
+    job.simd, job.lanes = tables + (size == sizeof(double)), LANE_BYTES // size
+    job.images, call.pixels, call.channels = value.shape[0], value.shape[1], value.shape[3]
+    call.image, call.pixel, call.head = (
+        value.strides[0] // size, value.strides[1] // size, value.strides[2] // size)
+    call.queries, call.heads, call.points = weights.shape[1], weights.shape[2], weights.shape[3]
+    call.value, call.locations = &value[0, 0, 0, 0], &locations[0]
+    call.weights = &weights[0, 0, 0, 0]
+    call.width, call.height, call.start = &levels[0, 0], &levels[1, 0], &levels[2, 0]
+    call.scale_x, call.scale_y = &scales[0, 0], &scales[1, 0]
+    return 0
+
+
+@cython.boundscheck(False)
+cdef const void *start_of(const real[::1] numbers) except? NULL:
+    """Where numbers begin; NULL if there are none."""
+    return &numbers[0] if numbers.shape[0] > 0 else NULL
+
+
+cdef void *start(array, bint single, bint written=True) except? NULL:
+    """Where an array without gaps begins; NULL if it is None, or empty."""
+    cdef float[::1] floats
+    cdef double[::1] doubles
+    if array is None:
+        return NULL
+    flat = array.reshape(-1)
+    if not written:
+        return <void*>(start_of[float](flat) if single else start_of[double](flat))
+    if single:
+        floats = flat
+        return <void*>start_of[float](floats)
+    doubles = flat
+    return <void*>start_of[double](doubles)
+
+
 def compute(given, grad, outs, int threads):
     """Compute the result, or with its gradient those of value, and of locations and weights.
 
     given: value (N, S, M, D), of any strides, but its channels lie together; locations
     (N, Q, M, T, 2) and weights (N, Q, M, T), which have no gaps, as all else; levels: rows width,
     height and first pixel of int32, and rows scale of x and of y, with a column for each point;
-    rule: nearest, border and shift of struct attention.  outs: None for what is not computed.
+    rule: nearest, border and shift of struct attention.  grad and the result: (N, Q, M * D).
+    outs: the result, and gradients in the order of the inputs; None for what is not computed.
     Arrays without numbers may have more images, or channels, than could be counted.
     """
     if not any([out is not None and out.size for out in outs]):
         return
-    cdef list kept = []
     cdef Job job
     cdef Attention *call = &job.call
-    cdef Py_buffer *view = buffer_of(kept, given[0])
-    cdef Py_ssize_t size = view.itemsize, lanes = LANE_BYTES // size
+    cdef double cost
+    cdef bint small, single
     memset(&job, 0, sizeof(job))
-    job.simd = tables + (size == sizeof(double))
-    job.images, call.pixels, call.channels = view.shape[0], view.shape[1], view.shape[3]
-    call.value, call.zeros = view.buf, memory_of(kept, call.channels * size, True)
-    call.image, call.pixel, call.head = (
-        view.strides[0] // size, view.strides[1] // size, view.strides[2] // size)
-    view = buffer_of(kept, given[2])
-    call.queries, call.heads, call.points = view.shape[1], view.shape[2], view.shape[3]
-    call.weights, call.locations = view.buf, buffer_of(kept, given[1]).buf
-    call.width = <const int32_t*>buffer_of(kept, given[3][0]).buf
-    call.height, call.start = call.width + call.points, call.width + 2 * call.points
-    call.scale_x = buffer_of(kept, given[3][1]).buf
-    call.scale_y = <const char*>call.scale_x + call.points * size
-    call.nearest, call.border, call.shift = given[4]
+    value, locations, weights, (levels, scales), (call.nearest, call.border, call.shift) = given
+    flat, single = locations.reshape(-1), value.itemsize == sizeof(float)
+    if single:
+        set_inputs[float](&job, value, flat, weights, levels, scales)
+    else:
+        set_inputs[double](&job, value, flat, weights, levels, scales)
+    call.grad, call.out = start(grad, single, False), start(outs[0], single)
+    call.grad_value = start(outs[1], single)
+    call.grad_locations, call.grad_weights = start(outs[2], single), start(outs[3], single)
     # four pixels a point
     cost = 4.0 * job.images * call.queries * call.heads * call.points
-    cdef bint small = cost * (call.channels // lanes + 1) <= SERIAL_VECTORS
-    job.threads, job.lanes = 1 if small else threads, lanes
-    if grad is None:
-        call.out = buffer_of(kept, outs[0]).buf
-    else:
-        call.grad = buffer_of(kept, grad).buf
-        if outs[1] is not None and outs[1].size:
-            call.grad_value = buffer_of(kept, outs[1]).buf
-        if outs[2] is not None and outs[2].size:
-            call.grad_locations = buffer_of(kept, outs[2]).buf
-            call.grad_weights = buffer_of(kept, outs[3]).buf
-    run_call(attend, &job, small)
+    small = cost * (call.channels // job.lanes + 1) <= SERIAL_VECTORS
+    job.threads = 1 if small else threads
+    call.zeros = calloc(max(call.channels, 1), sizeof(double))
+    if call.zeros == NULL:
+        raise MemoryError(f"no room for {call.channels} zeros")
+    try:
+        run_call(attend, &job, small)
+    finally:
+        free(<void*>call.zeros)

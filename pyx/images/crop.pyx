@@ -540,14 +540,16 @@ cdef int set_frames(CropJob *job, list kept, given) except -1:
     return 0
 
 
-cdef int set_boxes(CropJob *job, list kept, place) except -1:
-    job.warped = place.values.shape[1] == 9
-    job.boxes = <const double*>buffer_of(kept, place.values).buf
-    job.images = <const int32_t*>buffer_of(kept, place.images).buf
-    if place.content is not None:
-        job.content = <const int32_t*>buffer_of(kept, place.content).buf
-    if place.touched is not None:
-        job.touched = <const double*>buffer_of(kept, place.touched).buf
+cdef int set_boxes(
+        CropJob *job, const double[:, ::1] values, const int32_t[::1] images,
+        const int32_t[:, ::1] content, const double[:, ::1] touched) except -1:
+    """Boxes (K, 4) or matrices (K, 9), and what is known of each; the caller holds the arrays."""
+    job.warped = values.shape[1] == 9
+    job.boxes, job.images = &values[0, 0], &images[0]
+    if content is not None:
+        job.content = &content[0, 0]
+    if touched is not None:
+        job.touched = &touched[0, 0]
     return 0
 
 
@@ -586,9 +588,9 @@ def crop(frames, place, pixels, options, out):
         job.pixels.place[c], job.pixels.scale[c] = p, pixels.scale[p]
         job.pixels.bias[c], job.pixels.pad[c] = pixels.bias[p], pixels.pad[p]
     set_frames(job, kept, frames)
-    set_boxes(job, kept, place)
     if job.count == 0 or job.target.channels == 0:
         return
+    set_boxes(job, place.values, place.images, place.content, place.touched)
     if frames.yuv is not None:
         plan_conversion(job, &call.conversion, frames.count, kept)
     divide(job)

@@ -6,14 +6,14 @@ the codes describe exactly the images.
 """
 from cpython.buffer cimport Py_buffer
 from libc.stdint cimport int32_t, int64_t, uint8_t
-from libc.stdlib cimport free
+from libc.stdlib cimport calloc, free
 from libc.string cimport memcpy, memset
 
-from images.buffers cimport buffer_of, memory_of
+from images.buffers cimport buffer_of
 from images.structs cimport (REACHED, REAL_VALUES, MaskLines, Masks, Place, Prototypes,
                              Runs, runs_add, runs_add_pixels, runs_end)
 from roicy._kernels.isa cimport tables
-from simd.structs cimport stream_fence
+from simd.structs cimport real, stream_fence
 from simd.table cimport Simd
 from threads cimport Team, run_call, run_tasks
 from tuning cimport STREAM_BYTES, TASKS_PER_THREAD
@@ -210,31 +210,52 @@ cdef int run(Paste *paste, Py_ssize_t count, int threads) except -1:
         <double>count * paste.height * paste.width < SMALL_PIXELS))
 
 
-cdef int set_masks(Paste *paste, list kept, given, places, corners, rule) except -1:
-    """Masks as they are, or prototypes.Mixed."""
-    cdef Masks *masks = &paste.masks
-    cdef Py_buffer *view = buffer_of(kept, getattr(given, "prototypes", given))
-    masks.numbers, masks.single = view.buf, view.itemsize == sizeof(float)
-    masks.extent[0], masks.extent[1] = <int32_t>view.shape[2], <int32_t>view.shape[1]
-    masks.places = <const Place*>buffer_of(kept, places).buf
-    masks.corners = <const double*>buffer_of(kept, corners).buf
-    masks.rule, masks.threshold = rule
-    if isinstance(given, tuple):
-        set_mixed(paste, view, kept, given)
+# Where arrays lie.  Whoever calls `images` or `codes` holds them.
+
+cdef int set_numbers(Masks *masks, const real[:, :, ::1] numbers) except -1:
+    """Masks (K, h, w), or prototypes that they are made of."""
+    masks.numbers, masks.single = &numbers[0, 0, 0], sizeof(real) == sizeof(float)
+    masks.extent[0], masks.extent[1] = <int32_t>numbers.shape[2], <int32_t>numbers.shape[1]
     return 0
 
 
-cdef int set_mixed(Paste *paste, const Py_buffer *view, list kept, given) except -1:
+cdef int set_coefficients(Prototypes *mixed, const real[:, ::1] coefficients) except -1:
+    mixed.coefficients, mixed.count = &coefficients[0, 0], coefficients.shape[1]
+    return 0
+
+
+cdef int set_masks(
+        Paste *paste, given, const int64_t[:, ::1] places, const double[:, ::1] corners,
+        rule) except -1:
+    """Masks as they are, or prototypes.Mixed."""
+    cdef Masks *masks = &paste.masks
+    numbers = getattr(given, "prototypes", given)
+    if numbers.itemsize == sizeof(float):
+        set_numbers[float](masks, numbers)
+    else:
+        set_numbers[double](masks, numbers)
+    masks.places, masks.corners = <const Place*>&places[0, 0], &corners[0, 0]
+    masks.rule, masks.threshold = rule
+    if isinstance(given, tuple):
+        set_mixed(paste, given, given.boxes)
+    return 0
+
+
+cdef int set_mixed(Paste *paste, given, const int64_t[:, ::1] boxes) except -1:
     cdef Masks *masks = &paste.masks
     cdef Prototypes *mixed = &paste.mixed
-    cdef Py_ssize_t[2] extent = [view.shape[2], view.shape[1]]     # x, y
+    cdef Py_ssize_t[2] extent = [masks.extent[0], masks.extent[1]]     # x, y
     cdef int axis, along_y = masks.along_y
-    mixed.numbers, mixed.count = view.buf, view.shape[0]
-    mixed.width, mixed.height = extent[0], extent[1]
-    mixed.coefficients = buffer_of(kept, given.coefficients).buf
-    mixed.boxes = <const int64_t*>buffer_of(kept, given.boxes).buf
+    if masks.single:
+        set_coefficients[float](mixed, given.coefficients)
+    else:
+        set_coefficients[double](mixed, given.coefficients)
+    mixed.numbers, mixed.width, mixed.height = masks.numbers, extent[0], extent[1]
+    mixed.boxes = &boxes[0, 0]
     mixed.squashed, mixed.cut, masks.squashed = given.squashed, given.cut, given.squashed_last
-    masks.mixed, paste.scratch = mixed, view.strides[0]
+    masks.mixed = mixed
+    paste.scratch = extent[0] * extent[1] * <Py_ssize_t>(
+        sizeof(float) if masks.single else sizeof(double))
     paste.enlarged = masks[0]
     paste.enlarged.squashed, paste.enlarged.values = False, REAL_VALUES
     paste.enlarged.places = &paste.whole
@@ -259,7 +280,7 @@ def images(masks, places, corners, rule, int values, out, bint cleared, int thre
     cdef Py_buffer *view = buffer_of(kept, out)
     memset(&paste, 0, sizeof(paste))
     paste.simd, paste.masks.values = tables, values
-    set_masks(&paste, kept, masks, places, corners, rule)
+    set_masks(&paste, masks, places, corners, rule)
     paste.out, paste.out_itemsize = <char*>view.buf, view.itemsize
     paste.out_image, paste.out_row, paste.out_column = (
         view.strides[0], view.strides[1], view.strides[2])
@@ -275,14 +296,15 @@ def codes(masks, places, corners, rule, shape, int threads):
 
     masks: (K, w, h), transposed, or prototypes.Mixed, else as for `images`; shape: (H, W).
     """
-    cdef list kept = []
     cdef Paste paste
     cdef Py_ssize_t k, count = len(places)
     memset(&paste, 0, sizeof(paste))
     paste.simd, paste.masks.values, paste.masks.along_y = tables, REACHED, True
-    set_masks(&paste, kept, masks, places, corners, rule)
+    set_masks(&paste, masks, places, corners, rule)
     paste.height, paste.width = shape
-    paste.codes = <Runs*>memory_of(kept, count * sizeof(Runs), True)
+    paste.codes = <Runs*>calloc(count, sizeof(Runs))
+    if paste.codes == NULL:
+        raise MemoryError(f"no memory for {count} run-length codes")
     try:
         run(&paste, count, threads)
         for k in range(count):
@@ -292,3 +314,4 @@ def codes(masks, places, corners, rule, shape, int threads):
     finally:
         for k in range(count):
             free(paste.codes[k].text)
+        free(paste.codes)

@@ -422,7 +422,7 @@ cdef Status compute_kernel(void *kernel, void *context) noexcept nogil:
 cdef Status create_kernel(void *entry, const void *info, void **made) noexcept with gil:
     """Make the kernel of a node; entry: key in the table, operator, and claims of the EP."""
     cdef Kernel *kernel
-    cdef void *node
+    cdef void *node = NULL
     cdef char name[1000]
     cdef size_t size = sizeof(name)
     name[0] = 0                  # longer names are left out
@@ -437,6 +437,7 @@ cdef Status create_kernel(void *entry, const void *info, void **made) noexcept w
         node = node_of(found)
         made[0] = kernel = <Kernel*>new(sizeof(Kernel))
     except BaseException as error:
+        free(node)
         return failure(error)
     kernel.version, kernel.compute, kernel.release = API_VERSION, compute_kernel, release_kernel
     kernel.computation, kernel.node = kept(found), node
