@@ -132,7 +132,7 @@ def plot(results: list[dict[str, Any]], path: str, title: str) -> None:
     axes.invert_yaxis()
     axes.set_xscale("log")
     axes.xaxis.set_major_formatter("{x:g}x")
-    axes.margins(x=0.08)
+    axes.margins(x=0.16)  # labels end within the axes
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.set_xlabel("times as long as roicy takes\n(longer bars are slower libraries)")
     title = textwrap.fill(f"{calls[0]}, {title}" if alike else title, 44)
