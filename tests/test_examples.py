@@ -27,7 +27,6 @@ def test_crop_gallery(tmp_path):
 
 @pytest.mark.parametrize("color", [(), ("--color", "nv12")], ids=["bgr", "nv12"])
 def test_video_loop(color):
-    pytest.importorskip("tqdm")
     said = run(
         ROOT / "examples/video_loop.py", "--frames", 20, "--boxes", 3, "--threads", 1, *color
     )

@@ -102,6 +102,8 @@ class Detector:
         options = onnxruntime.SessionOptions()
         options.log_severity_level = 3  # errors
         options.intra_op_num_threads = threads
+        # Threads that spin while they wait use up the CPU quota of a container.
+        options.add_session_config_entry("session.intra_op.allow_spinning", "0")
         # Requests differ in size; without an arena, memory goes back when a request is done.
         options.enable_cpu_mem_arena = False
         self.threads = threads

@@ -112,7 +112,7 @@ def plot(results: list[dict[str, Any]], path: str, title: str) -> None:
     plt.rcParams["font.size"] = 12  # a phone shows them as 9 pixels
     names = list(dict.fromkeys(key for result in results for key in result["seconds"]))
     others = [name for name in names if not name.startswith("roicy")] or names[1:]
-    figure, axes = plt.subplots(figsize=(5.2, 1.5 + 0.62 * len(results)))
+    figure, axes = plt.subplots(figsize=(5.2, 2.2 + 0.62 * len(results)), layout="constrained")
     rows, height = np.arange(len(results)), 0.8 / max(len(others), 1)
     for at, name in enumerate(others):
         times = [(result["seconds"].get(name, np.nan), result["seconds"]) for result in results]
@@ -132,12 +132,12 @@ def plot(results: list[dict[str, Any]], path: str, title: str) -> None:
     axes.invert_yaxis()
     axes.set_xscale("log")
     axes.xaxis.set_major_formatter("{x:g}x")
-    axes.margins(x=0.08)
+    axes.margins(x=0.16)  # labels end within the axes
     axes.spines[["top", "right", "left"]].set_visible(False)
     axes.set_xlabel("times as long as roicy takes\n(longer bars are slower libraries)")
     title = textwrap.fill(f"{calls[0]}, {title}" if alike else title, 44)
     axes.set_title(title, fontsize=11, loc="left", color="dimgrey")
-    figure.legend(loc="upper left", bbox_to_anchor=(0, 0), ncols=2, frameon=False)
+    figure.legend(loc="outside lower left", ncols=2, frameon=False)
     figure.savefig(path, dpi=140, bbox_inches="tight")
     plt.close(figure)
 

@@ -24,8 +24,9 @@ from matplotlib.patches import Rectangle
 
 BINS = 7
 SECONDS = 0.05  # in which a call is repeated
-# x1, y1, x2, y2 on the photograph, in pixels; the first one is that of the picture
-BOXES = [(178, 118, 332, 322), (196, 18, 306, 106), (318, 474, 462, 540), (0, 0, 511, 599)]
+# x1, y1, x2, y2 on the photograph, in pixels; the first one is that of the picture: with the blue
+# around her face, the largest pixel of a bin would be violet
+BOXES = [(178, 118, 322, 310), (196, 18, 306, 106), (318, 474, 462, 540), (0, 0, 511, 599)]
 # what operators get besides the input, boxes and bins
 OPERATORS = {"roi_pool": {}, "roi_align": {"aligned": True}, "prroi_pool": {}}
 OPERATORS |= {"ps_roi_align": {}, "ps_roi_pool": {}}
@@ -138,11 +139,11 @@ def draw(picture, output):
     small = small.reshape(c, -1, STRIDE, w // STRIDE, STRIDE).mean(axis=(2, 4))
     plt.rcParams.update({"font.family": "DejaVu Sans", "text.color": INK, "axes.edgecolor": INK})
     figure, axes = plt.subplot_mosaic(
-        [["photograph", *DRAWN], ["photograph", *(f"{name} below" for name in DRAWN)]],
+        [["photograph", ".", *DRAWN], ["photograph", ".", *(f"{name} below" for name in DRAWN)]],
         figsize=(8, 6.1),
-        width_ratios=[1.3, 1, 1, 1],
+        width_ratios=[1.3, 0.1, 1, 1, 1],
     )
-    figure.subplots_adjust(0.015, 0.015, 0.985, 0.79, 0.07, 0.06)
+    figure.subplots_adjust(0.015, 0.015, 0.985, 0.79, 0.09, 0.06)
     title = figure.suptitle("One box, three ways to pool it", x=0.015, y=0.97, ha="left")
     title.set(fontsize=23, weight="bold")
     for one in axes.values():
@@ -152,21 +153,22 @@ def draw(picture, output):
     for name in DRAWN:
         draw_bins(axes[name], name, small)
         draw_pooled(axes[f"{name} below"], name, small)
+    first = next(iter(DRAWN))
+    style = {"fontsize": 14.5, "color": GREY, "labelpad": 7}
+    axes[first].set_ylabel("what each bin reads", **style)
+    axes[f"{first} below"].set_ylabel("what comes out", **style)
     figure.savefig(output, dpi=160)
     plt.close(figure)
 
 
 def draw_photograph(axes, picture):
-    """Draw the photograph with the box that is pooled, and below it what the rows are."""
+    """Draw the photograph with the box that is pooled, and say below it from what."""
     axes.set_anchor("N")
     axes.imshow(picture.transpose(1, 2, 0))
     left, top, right, bottom = BOXES[0]
     box = Rectangle((left, top), right - left, bottom - top, fill=False, edgecolor=ACCENT, lw=3.5)
     axes.add_patch(box)
-    text = (
-        f"Above: the box on a\nmap of 1/{STRIDE} of the\nsize, and what each\nof {DRAWN_BINS} x "
-        f"{DRAWN_BINS} bins reads.\n\nBelow: what comes\nout of them."
-    )
+    text = f"The box is pooled\nfrom a map of 1/{STRIDE}\nof this size."
     style = {"fontsize": 14.5, "linespacing": 1.35, "color": GREY, "va": "top"}
     axes.text(0, -0.05, text, transform=axes.transAxes, **style)
 
