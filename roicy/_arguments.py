@@ -1,6 +1,6 @@
 """What arguments may be, and what is said of those that are wrong.
 
-On the CPU a plan takes plain arguments as they are (``pyx/plan/plan.pyx``); whatever is not plain
+On the CPU a plan takes plain arguments as they are (``pyx/call/plan.pyx``); whatever is not plain
 is converted here, or refused.  Each error names the argument, what it was and what it should be,
 and the first offending row of the boxes.
 """

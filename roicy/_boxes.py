@@ -1,6 +1,6 @@
 """The boxes of a call, in any format: they are read here, and errors say what is wrong with them.
 
-On the CPU a plan takes plain arrays as they are (``pyx/plan/boxes.pxd``).
+On the CPU a plan takes plain arrays as they are (``pyx/call/plan.pyx``).
 """
 
 from __future__ import annotations

@@ -179,7 +179,7 @@ def test_functions_are_found():
     assert len(found) > 300
     assert found["boxes.pxd", "add_rows"][0] == 6
     assert found["rules.h", "make_axis"][0] == 7
-    assert found["steps.pxd", "next_part"][1] > 15
+    assert found["walk.pxd", "next_part"][1] > 15
     assert found["grad_tiles.cu", "backward_tiles"][0] == 4
     assert found["planes.cu", "along_x"][0] == 5
     assert found["grad_planes.cu", "PartOfPlane"][0] == 4

@@ -15,9 +15,9 @@ import numpy as np
 
 from call.arrays cimport (are_plain_rows, disjoint, has_buffer, is_plain_map, on_elements, rows_of,
                           set_map)
-from call.call cimport (Call, begin, compute, cost_of, end, make_levels, next_step, set_channels,
-                        set_result)
-from call.copies cimport copied, copied_tables
+from call.call cimport (Call, begin, compute as compute_all, cost_of, end, make_levels, next_step,
+                        set_channels, set_result as set_result_of)
+from call.copies cimport copied_tables
 from errors cimport Error, last_error, raise_last
 from plan.boxes cimport add_rows, reserve
 from plan.memory cimport zeros_for
@@ -266,6 +266,7 @@ ctypedef fused element:
     double
     int32_t
 
+
 @cython.boundscheck(False)      # an array may have no element
 cdef void *start_of(const element[:, :, :, :] view, Strides *strides) noexcept:
     """Where an array begins, with its strides in elements.
@@ -451,13 +452,13 @@ cdef class Plan:
     # Passes
 
     cdef int compute(self) except -1:
-        return run_call(compute, &self.call, cost_of(&self.call) <= SERIAL_COST)
+        return run_call(compute_all, &self.call, cost_of(&self.call) <= SERIAL_COST)
 
     cdef int set_result(self, array, bint written) except -1:
         """Where the output is, or the gradient of it, seen as (K, C, PH, PW)."""
         cdef Strides strides
         cdef void *start = numbers_of(array, written, self.call.itemsize, &strides)
-        set_result(&self.call, start, strides)
+        set_result_of(&self.call, start, strides)
         return 0
 
     cdef int set_argmax(self, const int32_t[:, :, :, :] indices) except -1:
@@ -575,7 +576,7 @@ cdef class Plan:
 
 
 cdef int compute_call(Call *call, Team *team, Error *error) noexcept nogil:
-    cdef int failed = compute(call, team)
+    cdef int failed = compute_all(call, team)
     if failed:
         error[0] = last_error
     return failed

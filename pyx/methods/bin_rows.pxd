@@ -8,7 +8,7 @@ from libc.string cimport memset
 
 from images.structs cimport CROP_CHANNELS, Lines, Source, Strip, Sums
 cimport methods.numbers as numbers
-from passes.steps cimport Part, Scratch, Step, begin_steps, next_step
+from passes.walk cimport Part, Scratch, Walk, begin_walk, walk_on
 from plan.facts cimport beyond_cache
 from plan.layout cimport lay_out as lay_out_planes, whole_pages
 from plan.method cimport Method, set_pass
@@ -147,13 +147,13 @@ cdef inline void sum_bin_rows(
 
 cdef inline void forward(
         const LevelJob *job, const Task *task, char *memory, real _) noexcept nogil:
-    cdef Step step
-    begin_steps(job, task, memory, False, &step)
-    step.part.p_step = min(job.ph, job.lanes)
-    step.part.q_step = <int>min(<Py_ssize_t>job.pw, MAX_BINS // job.channels)
-    step.part.whole = step.part.p_step == job.ph and step.part.q_step == job.pw
-    while next_step(job, task, &step):
-        sum_bin_rows(job, &step.part, &step.tile, <real*>step.bins, &step.scratch)
+    cdef Walk walk
+    begin_walk(job, task, memory, False, &walk)
+    walk.part.p_step = min(job.ph, job.lanes)
+    walk.part.q_step = <int>min(<Py_ssize_t>job.pw, MAX_BINS // job.channels)
+    walk.part.whole = walk.part.p_step == job.ph and walk.part.q_step == job.pw
+    while walk_on(job, task, &walk):
+        sum_bin_rows(job, &walk.part, &walk.tile, <real*>walk.bins, &walk.scratch)
 
 
 cdef inline void set_bin_rows(Method *method) noexcept:

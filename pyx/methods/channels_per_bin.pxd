@@ -10,8 +10,8 @@ from libc.string cimport memset
 cimport methods.planes as planes
 from passes.grad_boxes cimport Slopes, begin_slopes, next_slopes, slopes_of_window
 from passes.grad_input cimport Owned, begin_owned, next_owned
-from passes.steps cimport (Lanes, Part, Step, bins_of_part, parts_of, scratch_of, set_box,
-                           set_first_bin, set_window, target_of)
+from passes.walk cimport (Lanes, Part, Walk, bins_of_part, parts_of, scratch_of, set_box,
+                          set_first_bin, set_window, target_of)
 from passes.tile cimport bin_tile_bytes, load, load_bins, open_tile, store_bins
 from passes.windows cimport sum_block
 from plan.facts cimport TILE_PIXELS, rows_contiguous
@@ -100,9 +100,9 @@ cdef inline void lay_out(LevelJob *job, const Tasks *tasks, Py_ssize_t level) no
 
 # Passes
 
-cdef inline void sum_bin(const LevelJob *job, Step *step, real *bin) noexcept nogil:
+cdef inline void sum_bin(const LevelJob *job, Walk *walk, real *bin) noexcept nogil:
     """One bin.  Nearly all are so small that they need none of the loops of `sum_window`."""
-    cdef Part *part = &step.part
+    cdef Part *part = &walk.part
     cdef Window *window = &part.window
     cdef const real *pixels
     cdef View steps
@@ -119,10 +119,10 @@ cdef inline void sum_bin(const LevelJob *job, Step *step, real *bin) noexcept no
         part.way = TAPS
     if part.way != WHOLE:
         part.p1, part.q1 = part.p0 + 1, part.q0 + 1
-        sum_block(job, step, bin)
+        sum_block(job, walk, bin)
         return
-    pixels = load(job, &step.tile, <real*>step.scratch.tile, window, &steps)
-    job.simd.contract_bin(bin, <real*>step.scratch.strip, pixels - window.y0 * steps.y, steps.y,
+    pixels = load(job, &walk.tile, <real*>walk.scratch.tile, window, &steps)
+    job.simd.contract_bin(bin, <real*>walk.scratch.strip, pixels - window.y0 * steps.y, steps.y,
                           steps.x, window.x1 - window.x0, &y, &x)
 
 
@@ -166,25 +166,25 @@ cdef inline void forward(
     cdef real *bins
     cdef real *out = <real*>job.result + task.first_block * lanes * job.out_strides.channel
     cdef Task one = task[0]
-    cdef Step step
-    step.scratch = scratch_of(job, memory)
+    cdef Walk walk
+    walk.scratch = scratch_of(job, memory)
     if task.load == COPY_ONCE:
-        load_bins(job, task, <char*>step.scratch.tile)
+        load_bins(job, task, <char*>walk.scratch.tile)
     while one.first_bin < task.stop_bin:
-        step.tile = open_tile(job, &job.map, &one, task.first_block)
-        step.part = parts_of(job, &one, 1)
-        set_first_bin(job, &one, &step.part)
-        bins = <real*>step.scratch.bins + (one.first_bin - task.first_bin) * lanes
-        step.part.p0, step.part.q0 = step.part.p_first, step.part.q_first
+        walk.tile = open_tile(job, &job.map, &one, task.first_block)
+        walk.part = parts_of(job, &one, 1)
+        set_first_bin(job, &one, &walk.part)
+        bins = <real*>walk.scratch.bins + (one.first_bin - task.first_bin) * lanes
+        walk.part.p0, walk.part.q0 = walk.part.p_first, walk.part.q_first
         for i in range(task.first_box, task.stop_box):
-            set_box(job, &step.part, i)
-            sum_bin(job, &step, bins)
+            set_box(job, &walk.part, i)
+            sum_bin(job, &walk, bins)
             bins += count * lanes
-        step.scratch.tile = <char*>step.scratch.tile + bin_tile_bytes(task)
+        walk.scratch.tile = <char*>walk.scratch.tile + bin_tile_bytes(task)
         one.first_bin += 1
-    step.target = target_of(job, &step.tile, &step.scratch)
-    step.target.store = DIRECT
-    store_bins_of_boxes(job, task, <const real*>step.scratch.bins, out, &step.target)
+    walk.target = target_of(job, &walk.tile, &walk.scratch)
+    walk.target.store = DIRECT
+    store_bins_of_boxes(job, task, <const real*>walk.scratch.bins, out, &walk.target)
 
 
 cdef inline void add_bin(
@@ -209,11 +209,11 @@ cdef inline void add_boxes(
     cdef Lanes grad
     owned.separable = owned.joins = False
     begin_owned(job, task, memory, tile, &owned)
-    set_first_bin(job, task, &owned.step.part)
+    set_first_bin(job, task, &owned.walk.part)
     while next_owned(job, task, &owned, of_type):
-        grad = bins_of_part(job, &owned.step.part, owned.step.bins, owned.step.tile.lanes,
-                            <real*>owned.step.scratch.bins)
-        add_bin(job, task, &owned.step.part, <const real*>grad.origin, &owned.sums)
+        grad = bins_of_part(job, &owned.walk.part, owned.walk.bins, owned.walk.tile.lanes,
+                            <real*>owned.walk.scratch.bins)
+        add_bin(job, task, &owned.walk.part, <const real*>grad.origin, &owned.sums)
 
 
 cdef inline void grad_input(
@@ -241,8 +241,8 @@ cdef inline void grad_boxes(
         load_bins(job, task, memory)
     while one.first_bin < task.stop_bin:
         begin_slopes(job, &one, memory, False, &slopes)
-        slopes.step.scratch.tile = <char*>slopes.step.scratch.tile + tile
-        set_first_bin(job, &one, &slopes.step.part)
+        slopes.walk.scratch.tile = <char*>slopes.walk.scratch.tile + tile
+        set_first_bin(job, &one, &slopes.walk.part)
         while next_slopes(job, &one, &slopes, of_type):
             slopes_of_window(job, &slopes, of_type)
         tile += bin_tile_bytes(task)

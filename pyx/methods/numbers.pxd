@@ -8,7 +8,7 @@ from libc.stdint cimport int32_t
 
 cimport methods.planes as planes
 from passes.grad_input cimport PixelAxis, bins_of_pixel, keep_readers, set_pixel_axes
-from passes.steps cimport Part, next_part, parts_of, scratch_of
+from passes.walk cimport Part, next_part, parts_of, scratch_of
 from plan.facts cimport rows_contiguous
 from plan.layout cimport lay_out
 from plan.method cimport Cover, Method, Shares, Work, set_pass

@@ -13,7 +13,7 @@ from passes.grad_input cimport (Owned, PixelAxis, begin_owned, bins_of_pixel, ne
                                 set_pixel_axes)
 from passes.maxima cimport set_maxima, shares_of_maxima
 from passes.prefetch cimport Prefetch, prefetch_of, prefetch_some, prefetch_taps
-from passes.steps cimport Lanes, Part, Scratch, Step, begin_steps, next_step
+from passes.walk cimport Lanes, Part, Scratch, Walk, begin_walk, walk_on
 from passes.windows cimport store_part, sum_block
 from plan.facts cimport TILE_PIXELS, beyond_cache, channels_lie_together, needs_widening
 from plan.layout cimport lay_out
@@ -253,17 +253,17 @@ cdef inline void sum_x_first(
 
 cdef inline void forward(
         const LevelJob *job, const Task *task, char *memory, real _) noexcept nogil:
-    cdef Step step
-    begin_steps(job, task, memory, True, &step)
-    while next_step(job, task, &step):
-        if not step.joined:
-            sum_block(job, &step, <real*>step.scratch.bins)
-            store_part(job, &step, <real*>step.bins)
-        elif step.part.x_first:
-            sum_x_first(job, &step.part, &step.tile, <real*>step.bins,
-                        job.prefetch and task.load != COPY_ONCE, &step.scratch)
+    cdef Walk walk
+    begin_walk(job, task, memory, True, &walk)
+    while walk_on(job, task, &walk):
+        if not walk.joined:
+            sum_block(job, &walk, <real*>walk.scratch.bins)
+            store_part(job, &walk, <real*>walk.bins)
+        elif walk.part.x_first:
+            sum_x_first(job, &walk.part, &walk.tile, <real*>walk.bins,
+                        job.prefetch and task.load != COPY_ONCE, &walk.scratch)
         else:
-            sum_y_first(job, &step.part, &step.tile, <real*>step.bins, &step.scratch)
+            sum_y_first(job, &walk.part, &walk.tile, <real*>walk.bins, &walk.scratch)
 
 
 cdef inline Prefetch bins_of_next_row(
@@ -340,7 +340,7 @@ cdef inline void add_pixels(
     ahead = prefetch_of(planes.bins_of_next_box(job, owned, of_type), &job.out_strides,
                         <int>clipped.blocks * job.lanes, 1, coming.q1 - coming.q0, x.stop - x.first)
     accumulate_pixel_rows(job, &clipped, &y, &x, &grad, &owned.sums,
-                          <real*>owned.step.scratch.strip, &ahead)
+                          <real*>owned.walk.scratch.strip, &ahead)
 
 
 cdef inline void grad_input(
@@ -349,7 +349,7 @@ cdef inline void grad_input(
     owned.separable = owned.joins = True
     begin_owned(job, task, memory, memory, &owned)
     while next_owned(job, task, &owned, of_type):
-        if owned.step.part.blocks > 1:
+        if owned.walk.part.blocks > 1:
             add_pixels(job, task, &owned, of_type)
         else:
             planes.add_planes(job, task, &owned, of_type)

@@ -11,7 +11,7 @@ from passes.grad_input cimport (Owned, PixelAxis, begin_owned, bins_of_pixel, ke
                                 neighbours, next_owned, set_pixel_axes)
 from passes.maxima cimport set_maxima, shares_of_maxima
 from passes.prefetch cimport Prefetch, prefetch_of, prefetch_some
-from passes.steps cimport Lanes, Part, Step, begin_steps, bins_of_part, next_step
+from passes.walk cimport Lanes, Part, Walk, begin_walk, bins_of_part, walk_on
 from passes.windows cimport store_part, sum_block
 from plan.layout cimport lay_out
 from plan.method cimport Cover, Method, Shares, Work, set_pass
@@ -74,11 +74,11 @@ cdef inline Shares shares_to_write(const LevelJob *job, const Work *work) noexce
 
 cdef inline void forward(
         const LevelJob *job, const Task *task, char *memory, real _) noexcept nogil:
-    cdef Step step
-    begin_steps(job, task, memory, False, &step)
-    while next_step(job, task, &step):
-        sum_block(job, &step, <real*>step.scratch.bins)
-        store_part(job, &step, <real*>step.bins)
+    cdef Walk walk
+    begin_walk(job, task, memory, False, &walk)
+    while walk_on(job, task, &walk):
+        sum_block(job, &walk, <real*>walk.scratch.bins)
+        store_part(job, &walk, <real*>walk.bins)
 
 
 cdef inline void accumulate_planes(
@@ -125,10 +125,10 @@ cdef inline void accumulate_planes(
 cdef inline Lanes bins_of_readers(
         const LevelJob *job, const Task *task, Owned *owned, Part *clipped, real _) noexcept nogil:
     """The gradient of the bins of a part that read pixels of the task's rectangle: of `clipped`."""
-    clipped[0] = owned.step.part
+    clipped[0] = owned.walk.part
     keep_readers(job, task, clipped)
-    return bins_of_part(job, clipped, owned.step.bins, owned.step.tile.lanes,
-                        <real*>owned.step.scratch.bins)
+    return bins_of_part(job, clipped, owned.walk.bins, owned.walk.tile.lanes,
+                        <real*>owned.walk.scratch.bins)
 
 
 cdef inline const real *bins_of_next_box(
@@ -136,7 +136,7 @@ cdef inline const real *bins_of_next_box(
     """The bins that are prefetched meanwhile, in the block of the part."""
     cdef const Part *coming = &owned.boxes.part
     return (<const real*>job.result + coming.row * job.out_strides.image
-            + owned.step.part.block * job.lanes * job.out_strides.channel
+            + owned.walk.part.block * job.lanes * job.out_strides.channel
             + coming.p0 * job.out_strides.y + coming.q0 * job.out_strides.x)
 
 
@@ -152,9 +152,9 @@ cdef inline void add_planes(
         return
     set_pixel_axes(job, task, &clipped, &y, &x)
     ahead = prefetch_of(bins_of_next_box(job, owned, of_type), &job.out_strides,
-                        owned.step.tile.lanes, coming.p1 - coming.p0, coming.q1 - coming.q0,
+                        owned.walk.tile.lanes, coming.p1 - coming.p0, coming.q1 - coming.q0,
                         (y.stop - y.first + x.stop - x.first) // PIXELS_AT_ONCE + 1)
-    accumulate_planes(job.simd, &y, &x, &grad, &owned.sums, <real*>owned.step.scratch.strip,
+    accumulate_planes(job.simd, &y, &x, &grad, &owned.sums, <real*>owned.walk.scratch.strip,
                       &ahead)
 
 

@@ -16,8 +16,8 @@ cimport methods.planes as of_planes
 from passes.grad_boxes cimport (Slopes, begin_slopes, load_blocks, next_slopes, set_bins_of_part,
                                 slopes_of_bin)
 from passes.grad_input cimport Owned, begin_owned, next_owned
-from passes.steps cimport (Lanes, Part, Step, begin_steps, bins_of_part, next_step,
-                           window_is_empty)
+from passes.walk cimport (Lanes, Part, Walk, begin_walk, bins_of_part, walk_on,
+                          window_is_empty)
 from passes.tile cimport load
 from passes.windows cimport store_part
 from plan.facts cimport channels_lie_together
@@ -172,16 +172,16 @@ cdef inline void sum_sparse_pixels(
 
 cdef inline void forward(
         const LevelJob *job, const Task *task, char *memory, real _) noexcept nogil:
-    cdef Step step
-    begin_steps(job, task, memory, True, &step)
-    while next_step(job, task, &step):
-        if step.joined:
-            sum_sparse_pixels(job, &step.part, &step.tile, <real*>step.bins,
-                              <real*>step.scratch.bins)
+    cdef Walk walk
+    begin_walk(job, task, memory, True, &walk)
+    while walk_on(job, task, &walk):
+        if walk.joined:
+            sum_sparse_pixels(job, &walk.part, &walk.tile, <real*>walk.bins,
+                              <real*>walk.scratch.bins)
         else:
-            sum_sparse(job, &step.part, &step.tile, <real*>step.scratch.tile,
-                       <real*>step.scratch.bins)
-            store_part(job, &step, <real*>step.bins)
+            sum_sparse(job, &walk.part, &walk.tile, <real*>walk.scratch.tile,
+                       <real*>walk.scratch.bins)
+            store_part(job, &walk, <real*>walk.bins)
 
 
 # Gradient of the input
@@ -217,9 +217,9 @@ cdef inline void grad_input(
     owned.separable, owned.joins = False, True
     begin_owned(job, task, memory, memory, &owned)
     while next_owned(job, task, &owned, of_type):
-        grad = bins_of_part(job, &owned.step.part, owned.step.bins, owned.step.tile.lanes,
-                            <real*>owned.step.scratch.bins)
-        scatter_sparse(job, task, &owned.step.part, <const real*>grad.origin, &grad.steps,
+        grad = bins_of_part(job, &owned.walk.part, owned.walk.bins, owned.walk.tile.lanes,
+                            <real*>owned.walk.scratch.bins)
+        scatter_sparse(job, task, &owned.walk.part, <const real*>grad.origin, &grad.steps,
                        <real*>owned.sums.origin, &owned.sums.steps)
 
 
@@ -227,9 +227,9 @@ cdef inline void grad_input(
 
 cdef inline void slopes_of_part(const LevelJob *job, Slopes *slopes, real of_type) noexcept nogil:
     """Add the gradients with respect to the numbers of a box, of some bins, to the sums."""
-    cdef const Part *part = &slopes.step.part
+    cdef const Part *part = &slopes.walk.part
     cdef const Lanes *bins = &slopes.bins
-    cdef bint together = loads_window(job, part, &slopes.step.tile, job.cell_pixels)
+    cdef bint together = loads_window(job, part, &slopes.walk.tile, job.cell_pixels)
     cdef const int32_t *span
     cdef const real *bin
     cdef Stretch stretch

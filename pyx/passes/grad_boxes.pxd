@@ -18,8 +18,8 @@ from libc.stdint cimport int32_t
 from libc.string cimport memset
 
 from passes.prefetch cimport Prefetch, prefetch_of, prefetch_some
-from passes.steps cimport (Lanes, Part, Step, begin_steps, begins_block, bins_of_part, ends_block,
-                           in_slots, load_taps, next_step, window_is_empty)
+from passes.walk cimport (Lanes, Part, Walk, begin_walk, begins_block, bins_of_part, ends_block,
+                          in_slots, load_taps, walk_on, window_is_empty)
 from passes.tile cimport before_cells, cell_columns, load, next_cell, open_tile
 from plan.spans cimport clip
 from plan.structs cimport SPARSE_TAPS, TAPS, LevelJob, Task
@@ -35,7 +35,7 @@ cdef enum:
 
 
 cdef struct Slopes:                # of the channel blocks of a step: some groups of them
-    Step step
+    Walk walk
     Tile[SLOPE_BLOCKS] tiles  # of each block but the first, where they are packed
     Pixels[SLOPE_GROUPS] groups    # what is loaded of them
     SlopeTaps taps                 # where they are, and the slopes of their weights
@@ -67,12 +67,12 @@ cdef inline void load_blocks(
         real _) noexcept nogil:
     """Load a window of all blocks; slots: NULL, or the taps of a box that has few."""
     cdef Py_ssize_t tile = job.layout.tile_bytes // <Py_ssize_t>sizeof(real), b
-    cdef Step *step = &slopes.step
-    cdef real *memory = <real*>step.scratch.tile
+    cdef Walk *walk = &slopes.walk
+    cdef real *memory = <real*>walk.scratch.tile
     cdef const real *first = memory
-    cdef Py_ssize_t packed = step.part.blocks
+    cdef Py_ssize_t packed = walk.part.blocks
     cdef View steps
-    cdef Tile *block = &step.tile
+    cdef Tile *block = &walk.tile
     if slots != NULL:
         load_taps(job, slots, block, memory, &steps)
     else:
@@ -86,7 +86,7 @@ cdef inline void load_blocks(
         else:
             load(job, block, memory, window, &steps)
     first -= window.y0 * steps.y + window.x0 * steps.x
-    set_groups(slopes, step.part.blocks, first, &steps, tile)
+    set_groups(slopes, walk.part.blocks, first, &steps, tile)
 
 
 cdef inline void slopes_of_bin(
@@ -134,16 +134,16 @@ cdef inline void slopes_of_cell(
 
 cdef inline void set_bins_of_part(const LevelJob *job, Slopes *slopes, real _) noexcept nogil:
     """Say where the taps of a part are, and the gradient of its bins."""
-    cdef Step *step = &slopes.step
+    cdef Walk *walk = &slopes.walk
     slopes.taps.pixel, slopes.taps.weight = job.tables.tap_pixel, job.tables.tap_weight
     slopes.taps.slopes, slopes.taps.step = job.tables.tap_slopes, job.tables.taps
-    slopes.bins = bins_of_part(job, &step.part, step.bins, step.tile.lanes,
-                               <real*>step.scratch.bins)
+    slopes.bins = bins_of_part(job, &walk.part, walk.bins, walk.tile.lanes,
+                               <real*>walk.scratch.bins)
 
 
 cdef inline void slopes_of_window(const LevelJob *job, Slopes *slopes, real of_type) noexcept nogil:
     """Add the gradients with respect to an upright box, of some bins, to the sums of each group."""
-    cdef const Part *part = &slopes.step.part
+    cdef const Part *part = &slopes.walk.part
     cdef const Window *window = &part.window
     cdef Py_ssize_t width = cell_columns(window.x1 - window.x0)
     cdef Py_ssize_t height = max(min(window.y1 - window.y0, job.cell_pixels // width), 1)
@@ -168,8 +168,8 @@ cdef inline Prefetch bins_of_next_box(
 
     Bins that are read in place prefetch later bins of their own box as well (slopes_of_cell).
     """
-    cdef const Step *step = &slopes.step
-    cdef const Part *part = &step.part
+    cdef const Walk *walk = &slopes.walk
+    cdef const Part *part = &walk.part
     cdef Prefetch none
     cdef bint in_place = job.out_strides.channel == 1
     cdef const real *grad = <const real*>job.result
@@ -178,7 +178,7 @@ cdef inline Prefetch bins_of_next_box(
         return none
     grad += (job.tables.rows[part.box + 1] * job.out_strides.image
              + part.block * job.lanes * job.out_strides.channel)
-    return prefetch_of(grad, &job.out_strides, <int>part.blocks * step.tile.lanes,
+    return prefetch_of(grad, &job.out_strides, <int>part.blocks * walk.tile.lanes,
                        1 if in_place else job.ph,
                        min(<int>BINS_AHEAD, job.pw) if in_place else job.pw,
                        <Py_ssize_t>job.ph * job.pw)
@@ -212,10 +212,10 @@ cdef inline Py_ssize_t blocks_with_slopes(
     """How many blocks are taken at once: a group, or several groups where neither map nor gradient
     is packed.  A partial block is a group by itself."""
     cdef Py_ssize_t whole = job.channels // job.lanes, most = SLOPE_BLOCKS
-    cdef Py_ssize_t block = slopes.step.part.block
+    cdef Py_ssize_t block = slopes.walk.part.block
     if not slopes.grouped or block >= whole:
         return 1
-    if slopes.step.tile.in_place and job.out_strides.channel == 1 and job.tables.few_taps == NULL:
+    if slopes.walk.tile.in_place and job.out_strides.channel == 1 and job.tables.few_taps == NULL:
         whole, most = min(task.stop_block, whole), SLOPE_GROUPS * SLOPE_BLOCKS
     return min(most, whole - block)
 
@@ -224,7 +224,7 @@ cdef inline void begin_slopes(
         const LevelJob *job, const Task *task, char *memory, bint grouped,
         Slopes *slopes) noexcept nogil:
     """The state from which next_slopes goes on to the first part of a task."""
-    begin_steps(job, task, memory, False, &slopes.step)
+    begin_walk(job, task, memory, False, &slopes.walk)
     slopes.grouped, slopes.started, slopes.opened, slopes.blocks = grouped, False, -1, 0
 
 
@@ -232,23 +232,23 @@ cdef inline bint next_slopes(
         const LevelJob *job, const Task *task, Slopes *slopes, real of_type) noexcept nogil:
     """Go on to the next part that reads pixels, whose gradient the caller adds to the sums; False
     after the last.  The sums of each block are written after its last part."""
-    cdef Step *step = &slopes.step
+    cdef Walk *walk = &slopes.walk
     cdef Py_ssize_t b
     while True:
-        if slopes.started and ends_block(&step.part):
-            store_slopes(job, task, &step.part, <const real*>slopes.sums)
+        if slopes.started and ends_block(&walk.part):
+            store_slopes(job, task, &walk.part, <const real*>slopes.sums)
         slopes.started = True
-        if not next_step(job, task, step):
+        if not walk_on(job, task, walk):
             return False
-        if step.part.block != slopes.opened:      # tiles keep rows from box to box
-            slopes.opened, slopes.blocks = step.part.block, blocks_with_slopes(job, task, slopes)
-            if not step.tile.in_place or job.tables.few_taps != NULL:
+        if walk.part.block != slopes.opened:      # tiles keep rows from box to box
+            slopes.opened, slopes.blocks = walk.part.block, blocks_with_slopes(job, task, slopes)
+            if not walk.tile.in_place or job.tables.few_taps != NULL:
                 for b in range(1, slopes.blocks):
-                    slopes.tiles[b] = open_tile(job, &step.map, task, slopes.opened + b)
-        step.part.blocks = slopes.blocks
-        if begins_block(&step.part):
+                    slopes.tiles[b] = open_tile(job, &walk.map, task, slopes.opened + b)
+        walk.part.blocks = slopes.blocks
+        if begins_block(&walk.part):
             memset(slopes.sums, 0, (slopes.blocks + SLOPE_BLOCKS - 1) // SLOPE_BLOCKS
                    * job.edges * FOLDED_BYTES)
             slopes.ahead = bins_of_next_box(job, task, slopes, of_type)
-        if not window_is_empty(&step.part.window):
+        if not window_is_empty(&walk.part.window):
             return True

@@ -19,8 +19,8 @@ A method adds the gradient of one part after the other:
 from libc.stdint cimport int32_t
 from libc.string cimport memset
 
-from passes.steps cimport (Lanes, Part, Step, begin_steps, begins_block, begins_box,
-                           blocks_together, ends_box, next_step, parts_of, set_box, skip_to)
+from passes.walk cimport (Lanes, Part, Walk, begin_walk, begins_block, begins_box,
+                          blocks_together, ends_box, walk_on, parts_of, set_box, skip_to)
 from plan.spans cimport bins_between
 from plan.structs cimport COPY_ONCE, LevelJob, Task
 from simd.structs cimport LANE_BYTES, Taps, Target, Tile, Window, real, stream_fence
@@ -138,7 +138,7 @@ cdef inline void go_on(
 
 
 cdef struct Owned:                 # the rectangle of a task while boxes add to it
-    Step step
+    Walk walk
     Tile first                     # of the task's first block
     Upcoming boxes
     Lanes sums                     # where the blocks of the part are summed
@@ -165,7 +165,7 @@ cdef inline Lanes sums_of(
         const LevelJob *job, const Task *task, Owned *owned, real _) noexcept nogil:
     """Where a block is summed: in the gradient where lanes lie together, else in the tile."""
     cdef Lanes sums
-    cdef const Tile *tile = &owned.step.tile
+    cdef const Tile *tile = &owned.walk.tile
     cdef real *memory = <real*>owned.memory
     cdef Py_ssize_t rows = task.y1 - task.y0, columns = task.x1 - task.x0
     sums.block = job.lanes
@@ -186,8 +186,8 @@ cdef inline Lanes sums_of(
 cdef inline void store_sums(
         const LevelJob *job, const Task *task, Owned *owned, real _) noexcept nogil:
     """Write the block that was summed in the tile, which is the last of a task if any."""
-    cdef const Tile *tile = &owned.step.tile
-    cdef Target target = owned.step.target
+    cdef const Tile *tile = &owned.walk.tile
+    cdef Target target = owned.walk.target
     cdef real *to = <real*>tile.plane + task.y0 * tile.strides.y + task.x0 * tile.strides.x
     if tile.in_place:
         return
@@ -214,9 +214,9 @@ cdef inline void begin_owned(
 
     The caller has set `separable` and `joins`.
     """
-    begin_steps(job, task, memory, False, &owned.step)
-    owned.step.part = parts_of(job, task, SQUARE_BINS)
-    owned.first, owned.memory, owned.started = owned.step.tile, sums, False
+    begin_walk(job, task, memory, False, &owned.walk)
+    owned.walk.part = parts_of(job, task, SQUARE_BINS)
+    owned.first, owned.memory, owned.started = owned.walk.tile, sums, False
     owned.no_boxes = task.first_box == task.stop_box and task.load != COPY_ONCE
     owned.loaded = task.load == COPY_ONCE
     # Zeros are written shortly before sums are added to them, while they are in cache.
@@ -225,7 +225,7 @@ cdef inline void begin_owned(
         owned.cleared = task.y0
     owned.boxes.next = next_reader(job, task, task.first_box)
     owned.boxes.later = next_reader(job, task, owned.boxes.next + 1)
-    skip_to(&owned.step.part, task, owned.boxes.next)
+    skip_to(&owned.walk.part, task, owned.boxes.next)
 
 
 cdef inline void clear_to(
@@ -240,21 +240,21 @@ cdef inline bint next_owned(
         const LevelJob *job, const Task *task, Owned *owned, real of_type) noexcept nogil:
     """Go on to the next part that reads pixels of the task's rectangle, to which the caller adds
     its gradient; after the last, write the rectangle and return False."""
-    cdef Part *part = &owned.step.part
+    cdef Part *part = &owned.walk.part
     cdef const Window *window = &part.window
     cdef Upcoming *boxes = &owned.boxes
     while True:
         if owned.started and ends_box(part, task):
             skip_to(part, task, boxes.next)
         owned.started = True
-        if not next_step(job, task, &owned.step):
+        if not walk_on(job, task, &owned.walk):
             break
         if begins_box(part, task):
             boxes.next, boxes.later = boxes.later, next_reader(job, task, boxes.later + 1)
             go_on(job, task, owned.separable, boxes)
             clear_to(job, task, owned,
                      min(<Py_ssize_t>job.tables.windows[4 * part.box + 1], task.y1), of_type)
-        if begins_block(part) and owned.joins and owned.step.tile.in_place:
+        if begins_block(part) and owned.joins and owned.walk.tile.in_place:
             part.blocks = blocks_to_write(job, task, part)
         if (window.y0 < task.y1 and window.y1 > task.y0 and window.x0 < task.x1
                 and window.x1 > task.x0):

@@ -2,7 +2,7 @@
 from libc.float cimport DBL_MAX, FLT_MAX
 from libc.stdint cimport int32_t, uint8_t
 
-from passes.steps cimport Part
+from passes.walk cimport Part
 from plan.structs cimport LevelJob
 from simd.structs cimport LANE_BYTES, real
 

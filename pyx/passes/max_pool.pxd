@@ -16,7 +16,7 @@ from libc.stdint cimport int32_t, uint32_t
 from libc.string cimport memset
 
 from passes.lowest cimport begin_maxima
-from passes.steps cimport Part, Scratch, Step, begin_steps, next_step
+from passes.walk cimport Part, Scratch, Walk, begin_walk, walk_on
 from passes.tile cimport before_cells, cell_columns, cell_rows, load, next_cell
 from plan.structs cimport COPY_ONCE, WHOLE, LevelJob, Task
 from simd.structs cimport (LANE_BYTES, Pixels, PlaneRows, Stream, Strides, Target, Tile, Vectors,
@@ -125,22 +125,22 @@ cdef inline void store_argmax(
                         bins_at[(p * qs + q) * job.lanes + lane]
 
 
-cdef inline void pool_planes(const LevelJob *job, Step *step, real *out) noexcept nogil:
+cdef inline void pool_planes(const LevelJob *job, Walk *walk, real *out) noexcept nogil:
     """Some bins of a box, of one channel block; out: bin (0, 0)."""
-    cdef Part *part = &step.part
-    cdef Scratch *scratch = &step.scratch
+    cdef Part *part = &walk.part
+    cdef Scratch *scratch = &walk.scratch
     cdef real *strip = <real*>scratch.strip
     cdef real *bins = <real*>scratch.bins
     cdef bint search = job.argmax != NULL or part.way != WHOLE
     cdef const real *pixels
     cdef View steps
-    cdef Target target = step.target
+    cdef Target target = walk.target
     if search:
         stream_rest(job.simd, &scratch.queue)      # from the staging, where indices are gathered
         target.staging = strip
-        search_part(job, part, &step.tile, <real*>scratch.tile, bins, <int32_t*>scratch.staging)
+        search_part(job, part, &walk.tile, <real*>scratch.tile, bins, <int32_t*>scratch.staging)
     else:
-        pixels = load(job, &step.tile, <real*>scratch.tile, &part.window, &steps)
+        pixels = load(job, &walk.tile, <real*>scratch.tile, &part.window, &steps)
         reduce_window(job, part, pixels, &steps, strip, bins, &scratch.queue)
     job.simd.unpack(bins, part.p1 - part.p0, part.q1 - part.q0,
                     out + part.p0 * job.out_strides.y + part.q0 * job.out_strides.x, &target)
@@ -190,13 +190,13 @@ cdef inline void pool_pixels(
 
 cdef inline void pool_task(
         const LevelJob *job, const Task *task, char *memory, real _) noexcept nogil:
-    cdef Step step
-    begin_steps(job, task, memory, job.argmax == NULL, &step)
-    while next_step(job, task, &step):
-        if step.joined:
-            pool_pixels(job, &step.part, &step.tile, <real*>step.bins, &step.scratch)
+    cdef Walk walk
+    begin_walk(job, task, memory, job.argmax == NULL, &walk)
+    while walk_on(job, task, &walk):
+        if walk.joined:
+            pool_pixels(job, &walk.part, &walk.tile, <real*>walk.bins, &walk.scratch)
         else:
-            pool_planes(job, &step, <real*>step.bins)
+            pool_planes(job, &walk, <real*>walk.bins)
 
 
 # The gradient of the input.

@@ -15,7 +15,7 @@ from libc.stdint cimport int32_t, uint8_t, uint32_t
 from libc.string cimport memset
 
 from passes.lowest cimport begin_maxima, lowest
-from passes.steps cimport Part, Step, begin_steps, in_slots, load_taps, next_step
+from passes.walk cimport Part, Walk, begin_walk, in_slots, load_taps, walk_on
 from passes.tile cimport before_cells, cell_columns, cell_rows, load, next_cell
 from plan.spans cimport clip
 from plan.structs cimport TAPS, LevelJob, Task
@@ -83,15 +83,15 @@ cdef inline void sample_part(
 
 cdef inline void sample_task(
         const LevelJob *job, const Task *task, char *memory, real _) noexcept nogil:
-    cdef Step step
-    cdef Part *part = &step.part
+    cdef Walk walk
+    cdef Part *part = &walk.part
     cdef real *to
-    begin_steps(job, task, memory, False, &step)
-    while next_step(job, task, &step):
-        sample_part(job, part, &step.tile, <real*>step.scratch.tile, <real*>step.scratch.bins)
-        to = <real*>step.bins + part.p0 * job.out_strides.y + part.q0 * job.out_strides.x
-        job.simd.unpack(<real*>step.scratch.bins, part.p1 - part.p0, part.q1 - part.q0, to,
-                        &step.target)
+    begin_walk(job, task, memory, False, &walk)
+    while walk_on(job, task, &walk):
+        sample_part(job, part, &walk.tile, <real*>walk.scratch.tile, <real*>walk.scratch.bins)
+        to = <real*>walk.bins + part.p0 * job.out_strides.y + part.q0 * job.out_strides.x
+        job.simd.unpack(<real*>walk.scratch.bins, part.p1 - part.p0, part.q1 - part.q0, to,
+                        &walk.target)
 
 
 # The gradient of the input.
@@ -215,23 +215,23 @@ cdef inline void sample_grad_task(
     cdef real *plane = <real*>job.grad_input + task.image * to.image
     cdef const real *grad
     cdef WinnersOfBin winners
-    cdef Step step
+    cdef Walk walk
     cdef Bin bin
     cdef int p, q
-    begin_steps(job, task, memory, False, &step)
+    begin_walk(job, task, memory, False, &walk)
     if not job.add:
         job.simd.clear(plane + first * to.channel + task.y0 * to.y, to,
                        min(task.stop_block * job.lanes, job.channels) - first, task.y1 - task.y0,
                        job.map.columns)
-    while next_step(job, task, &step):
-        channel = step.part.block * job.lanes
-        for p in range(step.part.p0, step.part.p1):
-            for q in range(step.part.q0, step.part.q1):
-                bin = bin_of(job, &step.part, p, q)
+    while walk_on(job, task, &walk):
+        channel = walk.part.block * job.lanes
+        for p in range(walk.part.p0, walk.part.p1):
+            for q in range(walk.part.q0, walk.part.q1):
+                bin = bin_of(job, &walk.part, p, q)
                 if (bin.y0 == bin.y1 or bin.x0 == bin.x1 or pixel[bin.y0] >= task.y1
                         or pixel[bin.y1 - 1] + 1 < task.y0):
                     continue
-                find_winners(job, &bin, &step.tile, <real*>memory, &winners)
-                grad = <const real*>step.bins + p * job.out_strides.y + q * job.out_strides.x
-                add_gradients(job, task, &bin, &winners, step.tile.lanes, grad,
+                find_winners(job, &bin, &walk.tile, <real*>memory, &winners)
+                grad = <const real*>walk.bins + p * job.out_strides.y + q * job.out_strides.x
+                add_gradients(job, task, &bin, &winners, walk.tile.lanes, grad,
                               plane + channel * to.channel)

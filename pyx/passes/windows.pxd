@@ -7,7 +7,7 @@ once, its taps alone, or cell by cell.
 from libc.stdint cimport int32_t
 from libc.string cimport memset
 
-from passes.steps cimport Part, Step, in_slots, load_taps
+from passes.walk cimport Part, Walk, in_slots, load_taps
 from passes.tile cimport cell_columns, cell_rows, load
 from plan.spans cimport clip
 from plan.structs cimport CELLS, NOTHING, TAPS, LevelJob
@@ -85,24 +85,24 @@ cdef inline void sum_cell(
         simd.contract_axis(to + p * bin_step, step, pixels, &taps, span[0] > axis.taps.spans[2 * p])
 
 
-cdef inline void sum_cells(const LevelJob *job, Step *step, real *bins) noexcept nogil:
+cdef inline void sum_cells(const LevelJob *job, Walk *walk, real *bins) noexcept nogil:
     """bins = the weighted sums of a window that is larger than the tile, cell by cell.
 
     As many columns as the strip has room for are summed along y, one cell below the other, and
     then along x.  So numbers are added in the order in which `contract` adds them.
     """
-    cdef const Window *window = &step.part.window
+    cdef const Window *window = &walk.part.window
     cdef Py_ssize_t lanes = LANE_BYTES // sizeof(real), width = window.x1 - window.x0, columns, rows
-    cdef real *strip = <real*>step.scratch.strip
+    cdef real *strip = <real*>walk.scratch.strip
     cdef const real *pixels
     cdef View steps
     cdef Vectors cells, strips
     cdef Window cell
     cdef Axis y, x
     steps.y = steps.x = 0      # which load sets, cell by cell
-    set_axes(job, &step.part, &steps, &y, &x)
+    set_axes(job, &walk.part, &steps, &y, &x)
     columns = min(cell_columns(width), job.layout.strip_bytes // (y.bins * LANE_BYTES))
-    rows = cell_rows(&step.tile, window.y1 - window.y0, cell_columns(width))
+    rows = cell_rows(&walk.tile, window.y1 - window.y0, cell_columns(width))
     strips.stride, strips.count = lanes, y.bins
     cell.x1 = window.x0
     while cell.x1 < window.x1:
@@ -112,7 +112,7 @@ cdef inline void sum_cells(const LevelJob *job, Step *step, real *bins) noexcept
         while cell.y1 < window.y1:
             cell.y0 = cell.y1
             cell.y1 = min(cell.y0 + rows, window.y1)
-            pixels = load(job, &step.tile, <real*>step.scratch.tile, &cell, &steps)
+            pixels = load(job, &walk.tile, <real*>walk.scratch.tile, &cell, &steps)
             cells.start, cells.step = pixels - cell.y0 * steps.y, steps.x
             cells.stride, cells.count = steps.y, width
             sum_cell(job.simd, &y, cell.y0, cell.y1, &cells, strip, width * lanes, lanes)
@@ -120,40 +120,40 @@ cdef inline void sum_cells(const LevelJob *job, Step *step, real *bins) noexcept
         sum_cell(job.simd, &x, cell.x0, cell.x1, &strips, bins, x.bin_step, y.bin_step)
 
 
-cdef inline void sum_window(const LevelJob *job, Step *step, real *bins) noexcept nogil:
+cdef inline void sum_window(const LevelJob *job, Walk *walk, real *bins) noexcept nogil:
     """bins = the weighted sums of a window that is loaded at once, or of its taps alone."""
-    cdef real *memory = <real*>step.scratch.tile
-    cdef real *strip = <real*>step.scratch.strip
+    cdef real *memory = <real*>walk.scratch.tile
+    cdef real *strip = <real*>walk.scratch.strip
     cdef const real *pixels = memory
-    cdef const Part *part = &step.part
+    cdef const Part *part = &walk.part
     cdef Part slots
     cdef View steps
     cdef Axis y, x
     if part.way == TAPS:
         slots = in_slots(job, part)
-        load_taps(job, &slots, &step.tile, memory, &steps)
+        load_taps(job, &slots, &walk.tile, memory, &steps)
         part = &slots
     else:
-        pixels = load(job, &step.tile, memory, &part.window, &steps)
+        pixels = load(job, &walk.tile, memory, &part.window, &steps)
     set_axes(job, part, &steps, &y, &x)
     if part.x_first:
-        contract(job.simd, pixels - x.low * x.stride, &x, &y, strip, bins, &step.scratch.queue)
+        contract(job.simd, pixels - x.low * x.stride, &x, &y, strip, bins, &walk.scratch.queue)
     else:
-        contract(job.simd, pixels - y.low * y.stride, &y, &x, strip, bins, &step.scratch.queue)
+        contract(job.simd, pixels - y.low * y.stride, &y, &x, strip, bins, &walk.scratch.queue)
 
 
-cdef inline void sum_block(const LevelJob *job, Step *step, real *bins) noexcept nogil:
+cdef inline void sum_block(const LevelJob *job, Walk *walk, real *bins) noexcept nogil:
     """bins = the weighted sums of a part, of one channel block."""
-    if step.part.way == NOTHING:
-        memset(bins, 0, (step.part.p1 - step.part.p0) * (step.part.q1 - step.part.q0) * LANE_BYTES)
-    elif step.part.way == CELLS:
-        sum_cells(job, step, bins)
+    if walk.part.way == NOTHING:
+        memset(bins, 0, (walk.part.p1 - walk.part.p0) * (walk.part.q1 - walk.part.q0) * LANE_BYTES)
+    elif walk.part.way == CELLS:
+        sum_cells(job, walk, bins)
     else:
-        sum_window(job, step, bins)
+        sum_window(job, walk, bins)
 
 
-cdef inline void store_part(const LevelJob *job, const Step *step, real *out) noexcept nogil:
+cdef inline void store_part(const LevelJob *job, const Walk *walk, real *out) noexcept nogil:
     """Write the bins of a part that are gathered in scratch; out: bin (0, 0)."""
-    cdef const Part *part = &step.part
-    job.simd.unpack(<const real*>step.scratch.bins, part.p1 - part.p0, part.q1 - part.q0,
-                    out + part.p0 * job.out_strides.y + part.q0 * job.out_strides.x, &step.target)
+    cdef const Part *part = &walk.part
+    job.simd.unpack(<const real*>walk.scratch.bins, part.p1 - part.p0, part.q1 - part.q0,
+                    out + part.p0 * job.out_strides.y + part.q0 * job.out_strides.x, &walk.target)

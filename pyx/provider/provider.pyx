@@ -29,7 +29,7 @@ from provider.calls cimport ask, check, failure, say, succeeds, text_of
 from provider.nodes cimport RoiNode, compute_node, node_of
 from provider.python cimport (
     PyErr_Print, PyGILState_Ensure, PyGILState_Release, PyImport_ImportModule, Py_IsInitialized,
-    call, follow_with, forget, kept, new, release_groups, release_kernel)
+    call, forget, kept, new, release_groups, release_kernel)
 
 from roicy._config import __version__
 

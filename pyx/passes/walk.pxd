@@ -1,6 +1,6 @@
-"""Steps: the loops task -> box -> block -> part, once for all passes.
+"""Walk: the loops task -> box -> block -> part, once for all passes.
 
-`next_step` goes through the boxes, channel blocks and bins of a task.  It opens tiles and says how
+`walk_on` goes through the boxes, channel blocks and bins of a task.  It opens tiles and says how
 a part is computed.
 """
 from libc.stdint cimport int32_t
@@ -265,9 +265,9 @@ cdef inline void load_taps(
     steps.y = (slots.window.x1 - slots.window.x0) * job.lanes
 
 
-# Steps
+# The walk
 
-cdef struct Step:                  # a part, where its pixels come from, and where its bins are
+cdef struct Walk:                  # a part, where its pixels come from, and where its bins are
     Part part
     bint joined                    # the part is of all its blocks at once, which lie together
     bint may_join                  # whether the pass computes several blocks at once
@@ -323,49 +323,49 @@ cdef inline Py_ssize_t blocks_together(
     return (left + turns - 1) // turns
 
 
-cdef inline void join_blocks(const LevelJob *job, const Task *task, Step *step) noexcept nogil:
+cdef inline void join_blocks(const LevelJob *job, const Task *task, Walk *walk) noexcept nogil:
     """Have a part be of as many blocks as are computed at once, where pixels stay in place.
 
     The number of blocks is that of all parts of a box, though these may differ in their ways.
     """
-    cdef Part *part = &step.part
+    cdef Part *part = &walk.part
     cdef Py_ssize_t blocks = blocks_together(job, task, part.block, most_blocks(job, part))
-    step.joined = blocks > 0
-    if step.joined:
+    walk.joined = blocks > 0
+    if walk.joined:
         part.blocks = blocks
 
 
-cdef inline void begin_steps(
+cdef inline void begin_walk(
         const LevelJob *job, const Task *task, char *memory, bint may_join,
-        Step *step) noexcept nogil:
-    """The state before the first part of a task, to which next_step goes on."""
-    step.scratch = scratch_of(job, memory)
-    step.map = load_once(job, task, <char*>step.scratch.tile)
-    step.tile, step.opened = open_tile(job, &step.map, task, task.first_block), task.first_block
-    step.target = target_of(job, &step.tile, &step.scratch)
-    step.part = parts_of(job, task, MAX_BINS)
-    step.may_join = may_join
+        Walk *walk) noexcept nogil:
+    """The state before the first part of a task, from which walk_on goes on."""
+    walk.scratch = scratch_of(job, memory)
+    walk.map = load_once(job, task, <char*>walk.scratch.tile)
+    walk.tile, walk.opened = open_tile(job, &walk.map, task, task.first_block), task.first_block
+    walk.target = target_of(job, &walk.tile, &walk.scratch)
+    walk.part = parts_of(job, task, MAX_BINS)
+    walk.may_join = may_join
 
 
-cdef inline bint next_step(const LevelJob *job, const Task *task, Step *step) noexcept nogil:
+cdef inline bint walk_on(const LevelJob *job, const Task *task, Walk *walk) noexcept nogil:
     """Go on to the next part; after the last, end all stores and return False."""
-    cdef Part *part = &step.part
+    cdef Part *part = &walk.part
     cdef Py_ssize_t at
     if not next_part(job, task, part):
-        stream_rest(job.simd, &step.scratch.queue)
+        stream_rest(job.simd, &walk.scratch.queue)
         stream_fence()
         return False
-    if part.block != step.opened:      # else it goes on holding rows
-        step.tile, step.opened = open_tile(job, &step.map, task, part.block), part.block
-        step.target.lanes = step.tile.lanes
-    elif (job.store == STREAMING and not writes_maps(job.purpose) and not step.tile.in_place
+    if part.block != walk.opened:      # else it goes on holding rows
+        walk.tile, walk.opened = open_tile(job, &walk.map, task, part.block), part.block
+        walk.target.lanes = walk.tile.lanes
+    elif (job.store == STREAMING and not writes_maps(job.purpose) and not walk.tile.in_place
             and begins_box(part, task)):
-        prefetch_next_box(job, task, part, step.tile.lanes)
-    step.joined = False
-    if step.tile.in_place and step.may_join:
-        join_blocks(job, task, step)
+        prefetch_next_box(job, task, part, walk.tile.lanes)
+    walk.joined = False
+    if walk.tile.in_place and walk.may_join:
+        join_blocks(job, task, walk)
     at = part.row * job.out_strides.image + part.block * job.lanes * job.out_strides.channel
-    step.bins = <char*>job.result + at * job.itemsize
+    walk.bins = <char*>job.result + at * job.itemsize
     return True
 
 
