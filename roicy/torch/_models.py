@@ -126,6 +126,12 @@ def attend(number: int, *given: Any) -> Any:
     if read is None or any(one.device.type != "cpu" for one in (read[0], *read[2:4])):
         return function(*given)
     value, shapes, locations, weights, points = read
+    # The product of samples and weights has the wider type of both, and autocast samples float32.
+    dtype = torch.promote_types(value.dtype, weights.dtype)
+    if torch.is_autocast_enabled("cpu"):
+        dtype = torch.promote_types(dtype, torch.float32)
+    if value.dtype is not dtype:
+        value = value.to(dtype)
     weights = weights.reshape(locations.shape[:-1])  # levels and points of some are one axis
     return deformable_attention(value, shapes, locations, weights, points=points)
 

@@ -161,9 +161,9 @@ def install(*projects: str) -> AbstractContextManager[None]:
 
     Parameters
     ----------
-    *projects : {"torchvision", "transformers", "mmcv", "groundingdino", "detrex", "rfdetr", \
-"ultralytics"}
-        All of them by default, whether they are installed or not.
+    *projects : str
+        Of "transformers", "mmcv", "groundingdino", "detrex", "rfdetr", "ultralytics" and
+        "torchvision"; by default all of them, whether they are installed or not.
 
     Returns
     -------
