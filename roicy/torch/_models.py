@@ -117,6 +117,7 @@ def _computes(function: Any, form: _Form) -> bool:
 _exchanged: list[tuple[Callable[..., Any], _Form]] = []
 # The code that functions had when they were looked at, and what stands for it, or None.
 _codes: weakref.WeakKeyDictionary[Any, tuple[Any, Any]] = weakref.WeakKeyDictionary()
+_told: weakref.WeakSet[Any] = weakref.WeakSet()  # functions that are left alone, as was logged
 
 
 def attend(number: int, *given: Any) -> Any:
@@ -181,7 +182,9 @@ class _Attention(_patches.Project):
             code = _code_for(found) if found.__globals__ is inside else None
             place = f"{module.__name__}.{name}"
             if code is None:
-                _patches.log("warning", f"{place}: left alone, it is not as roicy knows it")
+                if found not in _told:
+                    _told.add(found)
+                    _patches.log("warning", f"{place}: left alone, it is not as roicy knows it")
                 continue
             self.before.append((found, found.__code__, code))
             found.__code__ = code

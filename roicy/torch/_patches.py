@@ -99,8 +99,6 @@ _finder: Any = _Finder()
 def _begin(project: Project) -> None:
     with _lock:
         project.wanted += 1
-        if project.wanted > 1:
-            return
         try:
             if _finder not in sys.meta_path:
                 sys.meta_path.insert(0, _finder)
