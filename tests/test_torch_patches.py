@@ -344,8 +344,10 @@ def test_compiled(is_method, rng, monkeypatch):
         del calls[:]
         torch.testing.assert_close(inside(*given), right)
         assert len(calls) == 1
-    for one in (before, inside, compiled()):
-        torch.testing.assert_close(one(*given), right)
+    with counted(monkeypatch) as calls:
+        for one in (before, inside, compiled()):
+            torch.testing.assert_close(one(*given), right)
+        assert len(calls) == 3 * is_method  # a function's code is looked at in each call
 
 
 @pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")

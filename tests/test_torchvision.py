@@ -300,7 +300,6 @@ def test_restored_after_an_error(vision, rng):
 def test_contexts_overlap(vision, rng):
     """The last context ends the patch; before, and afterwards, all have the right kernels."""
     x, boxes, size, _ = problem(rng, "roi_align", torch.float32)
-    x = x.float()
     theirs, mine = vision.ops.roi_align(x, boxes, size), rt.roi_align(x, boxes, size)
     assert not torch.equal(theirs, mine)
     first, second = rt.patch_torchvision(), rt.patch_torchvision()
