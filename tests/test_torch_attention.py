@@ -1,9 +1,4 @@
-"""roicy.torch.deformable_attention is what PyTorch's grid_sample makes of it, in models too."""
-
-import contextlib
-import importlib.resources
-import sys
-import types
+"""roicy.torch.deformable_attention is what PyTorch's grid_sample makes of it."""
 
 import numpy as np
 import pytest
@@ -104,6 +99,20 @@ def test_export(strict, rng):
     assert "roicy.deformable_attention" in exported.graph_module.code
     more = [torch.cat([tensor, tensor[:1]]) for tensor in given]
     assert torch.equal(exported.module()(*more), Attend()(*more))
+
+
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")  # extents are those of the trace
+def test_trace(rng):
+    given = tensors(rng, np.float32)[:3]
+    more = [torch.cat([tensor, tensor[:1]]) for tensor in given]
+
+    def call(value, locations, weights):
+        shapes = [(value.shape[1] // 6 * 0 + height, width) for height, width in SHAPES]
+        return rt.deformable_attention(value, shapes, locations, weights)
+
+    traced = torch.jit.trace(call, tuple(given))
+    assert "roicy::deformable_attention" in str(traced.graph)
+    assert torch.equal(traced(*more), rt.deformable_attention(more[0], SHAPES, *more[1:]))
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -209,169 +218,3 @@ def test_arguments(rng):
         rt.deformable_attention(value, 5, locations, weights)
     with pytest.raises(ValueError, match=r"^points: 4, expected 3 integers"):
         rt.deformable_attention(value, SHAPES, locations, weights, points=4)
-
-
-@contextlib.contextmanager
-def counted(monkeypatch):
-    """Give the list of calls of roicy's operator."""
-    calls = []
-    original = _attention.of_numpy.compute
-    with monkeypatch.context() as patch:
-        patch.setattr(
-            _attention.of_numpy, "compute", lambda *given: calls.append(given) or original(*given)
-        )
-        yield calls
-
-
-def small_model(name):
-    """Return a detector of few layers with random weights."""
-    transformers = pytest.importorskip("transformers")
-    torch.manual_seed(0)
-    few = {"d_model": 32, "encoder_layers": 1, "decoder_layers": 2, "num_queries": 9}
-    backbone = transformers.ResNetConfig(
-        embedding_size=8, hidden_sizes=[8, 16, 16, 24], depths=[1, 1, 1, 1],
-        out_features=["stage2", "stage3", "stage4"],
-    )  # fmt: skip
-    if name == "DeformableDetr":
-        config = transformers.DeformableDetrConfig(
-            backbone_config=backbone, use_timm_backbone=False, backbone=None, encoder_ffn_dim=16,
-            decoder_ffn_dim=16, encoder_attention_heads=4, decoder_attention_heads=4, **few,
-        )  # fmt: skip
-        return transformers.DeformableDetrForObjectDetection(config).eval()
-    backbone = transformers.RTDetrResNetConfig(
-        embedding_size=8, hidden_sizes=[8, 16, 16, 24], depths=[1, 1, 1, 1],
-        layer_type="basic", out_features=["stage2", "stage3", "stage4"],
-    )  # fmt: skip
-    sizes = {
-        "backbone_config": backbone, "encoder_in_channels": [16, 16, 24], "encoder_hidden_dim": 32,
-        "encoder_ffn_dim": 16, "decoder_ffn_dim": 16, "decoder_in_channels": [32, 32, 32],
-        "encoder_attention_heads": 4, "decoder_attention_heads": 4,
-    }  # fmt: skip
-    if name == "DFine":
-        sizes["decoder_n_points"] = [3, 6, 3]
-    config = getattr(transformers, f"{name}Config")(**sizes, **few)
-    return getattr(transformers, f"{name}ForObjectDetection")(config).eval()
-
-
-@pytest.mark.parametrize("name", ["DeformableDetr", "RTDetr", "RTDetrV2", "DFine"])
-def test_models_of_transformers(name, monkeypatch):
-    """Models that were made before have the same results, and their own functions afterwards."""
-    model, image = small_model(name), torch.rand(2, 3, 64, 96)
-    with torch.no_grad():  # no points on pixels, where a gradient has two values
-        for one in model.parameters():
-            one.add_(torch.randn_like(one), alpha=0.02)
-
-    def outputs():
-        found = model(pixel_values=image)
-        loss = found.logits.square().sum() + found.pred_boxes.sum()
-        model.zero_grad()
-        loss.backward()
-        grads = [one.grad.flatten() for one in model.parameters() if one.grad is not None]
-        return [found.logits, found.pred_boxes, torch.cat(grads)]
-
-    with counted(monkeypatch) as calls:
-        expected = outputs()
-        assert not calls
-        with rt.patch_transformers():
-            found = outputs()
-        assert len(calls) >= 2
-        del calls[:]
-        again = outputs()
-        assert not calls
-    for a, b, c in zip(expected, found, again, strict=True):
-        bound = float(a.detach().abs().max())
-        torch.testing.assert_close(b, a, rtol=0, atol=1e-4 * bound)
-        assert torch.equal(a, c)
-
-
-def fallbacks():
-    """Return the modules of transformers that compute it, by their text, and the functions."""
-    transformers = pytest.importorskip("transformers")
-    folder = importlib.resources.files(transformers) / "models"
-    for file in sorted(folder.rglob("modeling_*.py")):
-        if "sampling_value_list.append" in file.read_text():
-            inner = ".".join(file.relative_to(folder).with_suffix("").parts)
-            yield importlib.import_module(f"transformers.models.{inner}")
-
-
-def test_all_models_of_transformers(rng, monkeypatch):
-    """Whatever samples values of levels is replaced, and put back."""
-    value, locations, weights, _ = tensors(rng, np.float32)
-    expected = rt.deformable_attention(value, SHAPES, locations, weights)
-    modules = list(fallbacks())
-    assert len(modules) >= 10
-
-    def functions():
-        found = [
-            (module, name)
-            for module in modules
-            for name in _attention._OF_TRANSFORMERS
-            if hasattr(module, name)
-        ]
-        assert {module for module, _ in found} == set(modules)
-        return [
-            one.forward if isinstance(one := getattr(module, name), type) else one
-            for module, name in found
-        ]
-
-    before = [(function, function.__code__) for function in functions()]
-    with counted(monkeypatch) as calls, rt.patch_transformers():
-        for function, code in before:
-            names = code.co_varnames[: code.co_argcount]
-            given = {
-                "self": None, "value": value, "value_spatial_shapes": torch.tensor(SHAPES),
-                "value_spatial_shapes_list": SHAPES, "sampling_locations": locations,
-                "attention_weights": weights, "num_points_list": [4, 4, 4], "method": "default",
-            }  # fmt: skip
-            if "num_points_list" in names:
-                given["sampling_locations"] = locations.flatten(3, 4)
-                given["attention_weights"] = weights.flatten(3)
-            out = function(*(given.get(name) for name in names))
-            assert torch.equal(out, expected)
-        assert len(calls) == len(before)
-        with rt.patch_transformers():
-            pass
-        function(*(given.get(name) for name in names))
-        assert len(calls) == len(before) + 1
-    assert all(function.__code__ is code for function, code in before)
-
-
-def test_discrete_stays(rng):
-    pytest.importorskip("transformers")
-    from transformers.models.rt_detr_v2 import modeling_rt_detr_v2 as module
-
-    value, locations, weights, _ = tensors(rng, np.float32)
-    given = (value, SHAPES, locations.flatten(3, 4), weights.flatten(3), [4, 4, 4], "discrete")
-    expected = module.multi_scale_deformable_attention_v2(*given)
-    with rt.patch_transformers():
-        assert torch.equal(module.multi_scale_deformable_attention_v2(*given), expected)
-        meta = module.multi_scale_deformable_attention_v2(
-            *(one.to("meta") if isinstance(one, torch.Tensor) else one for one in given[:5])
-        )
-        assert meta.shape == expected.shape
-
-
-def test_mmcv(rng, monkeypatch):
-    """The function of mmcv, wherever it was imported; mmcv itself has to be compiled."""
-    value, locations, weights, _ = tensors(rng)
-
-    def multi_scale_deformable_attn_pytorch(
-        value, value_spatial_shapes, sampling_locations, attention_weights
-    ):
-        return 1 + rt._attention._by_grid_sample(
-            value, value_spatial_shapes.tolist(), sampling_locations.flatten(3, 4),
-            attention_weights.flatten(3), [4, 4, 4], "bilinear", "zeros", False,
-        )  # fmt: skip
-
-    for name in ("mmcv", "mmcv.ops", "mmcv.ops.multi_scale_deform_attn", "a_model"):
-        monkeypatch.setitem(sys.modules, name, types.ModuleType(name))
-    original = multi_scale_deformable_attn_pytorch
-    users = [sys.modules["mmcv.ops.multi_scale_deform_attn"], sys.modules["a_model"]]
-    for module in users:
-        module.multi_scale_deformable_attn_pytorch = original
-    given = (value, torch.tensor(SHAPES), locations, weights)
-    before, expected = original(*given), rt.deformable_attention(value, SHAPES, locations, weights)
-    with rt.patch_mmcv():
-        for module in users:
-            assert torch.equal(module.multi_scale_deformable_attn_pytorch(*given), expected)
-    assert torch.equal(original(*given), before)

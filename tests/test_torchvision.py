@@ -297,6 +297,58 @@ def test_restored_after_an_error(vision, rng):
     )
 
 
+def test_contexts_overlap(vision, rng):
+    """The last context ends the patch; before, and afterwards, all have the right kernels."""
+    x, boxes, size, _ = problem(rng, "roi_align", torch.float32)
+    theirs, mine = vision.ops.roi_align(x, boxes, size), rt.roi_align(x, boxes, size)
+    assert not torch.equal(theirs, mine)
+    first, second = rt.patch_torchvision(), rt.patch_torchvision()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert torch.equal(vision.ops.roi_align(x, boxes, size), mine)
+    with rt.install("torchvision"):
+        second.__exit__(None, None, None)
+        assert torch.equal(vision.ops.roi_align(x, boxes, size), mine)
+        empty = vision.ops.roi_align(x.to("meta"), boxes.to("meta"), size)
+        assert empty.shape == mine.shape
+    assert torch.equal(vision.ops.roi_align(x, boxes, size), theirs)
+    compiled = torch.compile(lambda: vision.ops.roi_align(x, boxes, size), backend="aot_eager")
+    for context, expected in 2 * ((contextlib.nullcontext, theirs), (rt.patch_torchvision, mine)):
+        with context():
+            assert torch.equal(compiled(), expected)
+
+
+THREADS = """
+import threading, time, torch, torchvision, roicy.torch
+torch.set_num_threads(1)
+x, boxes, end = torch.rand(1, 4, 8, 8), torch.tensor([[0, 1, 1, 6, 5.0]]), time.time() + 2
+expected, differ = torchvision.ops.roi_align(x, boxes, 2), []
+
+def work(patch):
+    while time.time() < end:
+        with patch():
+            leaf = x.clone().requires_grad_()
+            out = torchvision.ops.roi_align(leaf, boxes, 2)
+            out.sum().backward()
+            if not torch.allclose(out, expected, atol=1e-5):
+                differ.append(out)
+
+patches = [roicy.torch.patch_torchvision, roicy.torch.patch_torchvision, torch.enable_grad]
+threads = [threading.Thread(target=work, args=(patch,)) for patch in patches]
+for thread in threads:
+    thread.start()
+for thread in threads:
+    thread.join()
+assert not differ
+"""
+
+
+def test_threads(vision):
+    """Threads that begin and end contexts, and one that calls, come to their ends."""
+    subprocess.run([sys.executable, "-c", THREADS], check=True, timeout=300)
+
+
 @pytest.mark.parametrize(
     "model",
     [

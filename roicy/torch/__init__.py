@@ -21,8 +21,10 @@ _registered = vars(torch.ops.roicy).setdefault("_modules_of_roicy", {})
 sys.modules.update(_registered)
 
 # isort: off
-from ._attention import deformable_attention, patch_mmcv, patch_transformers
+from ._attention import deformable_attention
 from ._masks import paste_masks
+from ._models import patch_mmcv, patch_transformers
+from ._patches import install, uninstall
 from ._torchvision import patch_torchvision
 from .functions import (
     multiscale_roi_align, prroi_pool, ps_prroi_pool, ps_roi_align, ps_roi_pool, roi_align,
@@ -35,9 +37,10 @@ from .modules import (
 
 __all__ = [
     "MultiScaleRoIAlign", "PSPrRoIPool", "PSRoIAlign", "PSRoIPool", "PrRoIPool", "RoIAlign",
-    "RoIAlignRotated", "RoIPool", "deformable_attention", "multiscale_roi_align", "paste_masks",
-    "patch_mmcv", "patch_torchvision", "patch_transformers", "prroi_pool", "ps_prroi_pool",
-    "ps_roi_align", "ps_roi_pool", "roi_align", "roi_align_max", "roi_align_rotated", "roi_pool",
+    "RoIAlignRotated", "RoIPool", "deformable_attention", "install", "multiscale_roi_align",
+    "paste_masks", "patch_mmcv", "patch_torchvision", "patch_transformers", "prroi_pool",
+    "ps_prroi_pool", "ps_roi_align", "ps_roi_pool", "roi_align", "roi_align_max",
+    "roi_align_rotated", "roi_pool", "uninstall",
 ]  # fmt: skip
 
 _registered.update(

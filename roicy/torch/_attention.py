@@ -1,16 +1,9 @@
-"""Deformable attention on tensors: the operators, their derivatives, and models that take them."""
+"""Deformable attention on tensors: the operators and their derivatives."""
 
 from __future__ import annotations
 
-import contextlib
 import functools
-import importlib
-import inspect
-import re
-import sys
-import types
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -25,12 +18,6 @@ from ._operators import LIBRARY, define, unpack
 from ._vmap import folded
 
 NAME = "deformable_attention"
-# The functions of transformers, and the class, that its models call.
-_OF_TRANSFORMERS = (
-    "MultiScaleDeformableAttention", "multi_scale_deformable_attention",
-    "multi_scale_deformable_attention_v2",
-)  # fmt: skip
-_DEFINED = re.compile(rf"^(?:class|def) (?:{'|'.join(_OF_TRANSFORMERS)})\b".encode(), re.MULTILINE)
 # Heights and widths are one list, since schemas know no lists of lists.  Locations and weights are
 # those of a call with `points`.
 _GIVEN = (
@@ -99,6 +86,10 @@ def deformable_attention(
             kind = tensor.device if isinstance(tensor, Tensor) else _arguments.spell_type(tensor)
             raise TypeError(f"{name}: {kind}, expected a torch.Tensor of the CPU")
     rows = shapes.tolist() if isinstance(shapes, Tensor) else shapes
+    is_tracing = torch.jit.is_tracing()
+    if is_tracing:  # extents are tensors then, which operators do not take for numbers
+        rows = [[int(side) for side in row] for row in rows]
+        points = None if points is None else [int(count) for count in points]
     if not torch.compiler.is_compiling():
         of_numpy.points_of(points, len(of_numpy.shapes_of(rows)), locations)
     if points is None:
@@ -107,7 +98,7 @@ def deformable_attention(
             raise ValueError(f"locations: shape {form}, expected (N, Q, M, {len(rows)}, P, 2)")
         if weights.shape != locations.shape[:-1]:
             raise ValueError(f"weights: shape {tuple(weights.shape)}, expected {form[:-1]}")
-        points = [form[4]] * len(rows)
+        points = [int(form[4]) if is_tracing else form[4]] * len(rows)
         locations, weights = locations.flatten(3, 4), weights.flatten(3)
     arguments = (locations, weights, list(points), mode, padding, align_corners)
     if _onnx.is_exporting():
@@ -248,95 +239,3 @@ class _Gradients(_SingleLevelFunction):
 
 register(_FORWARD, _tensors_of, functools.partial(_record, _Attend))
 register(_BACKWARD, _tensors_of, functools.partial(_record, _Gradients))
-
-
-def _stub(*positional: Any, _attend: Callable[..., Any], **named: Any) -> Any:
-    """The code of functions that are replaced; each has an `_attend` of its own as a default."""
-    return _attend(*positional, **named)
-
-
-def _replacement(function: Any) -> Callable[..., Any]:
-    """Return a function that calls roicy, or the given function where roicy cannot compute."""
-    names = list(inspect.signature(function).parameters)
-    original = types.FunctionType(
-        function.__code__, function.__globals__, function.__name__, function.__defaults__
-    )
-
-    def attend(*positional: Any, **named: Any) -> Any:
-        given = dict(zip(names, positional, strict=False)) | named
-        value = given["value"]
-        known = value.device.type == "cpu" and given.get("method", "default") == "default"
-        if not known or _onnx.is_exporting():
-            return original(*positional, **named)
-        shapes = given.get("value_spatial_shapes_list", given["value_spatial_shapes"])
-        return deformable_attention(
-            value, shapes, given["sampling_locations"], given["attention_weights"],
-            points=given.get("num_points_list"),
-        )  # fmt: skip
-
-    return attend
-
-
-@contextlib.contextmanager
-def _replaced(names: Sequence[str]) -> Iterator[None]:
-    """Replace functions of these names in all modules, and the method forward of such classes.
-
-    Their code is exchanged, and not the functions, since some models hold references to them.
-    """
-    functions: set[Any] = set()
-    for module in list(sys.modules.values()):
-        for name in names:
-            found = getattr(module, "__dict__", {}).get(name)
-            found = vars(found).get("forward") if isinstance(found, type) else found
-            if inspect.isfunction(found) and found.__code__ is not _stub.__code__:
-                functions.add(found)
-    before = [(one, one.__code__, one.__defaults__) for one in functions]
-    for one in functions:
-        one.__kwdefaults__ = {"_attend": _replacement(one)}
-        one.__code__, one.__defaults__ = _stub.__code__, None
-    try:
-        yield
-    finally:
-        for one, code, defaults in before:
-            one.__code__, one.__defaults__, one.__kwdefaults__ = code, defaults, None
-
-
-@contextlib.contextmanager
-def patch_transformers() -> Iterator[None]:
-    """Have the models of transformers with deformable attention compute it by roicy on the CPU.
-
-    What they call is exchanged for the whole process and until the context ends, for models that
-    were made before, too.  In transformers 5.24 these are the models of Deformable DETR,
-    Grounding DINO and MM Grounding DINO, RT-DETR and RT-DETRv2, D-FINE, DEIMv2, RF-DETR, LW-DETR,
-    OmDet-Turbo, Mask2Former, OneFormer, and PP-DocLayout V2, V3 and V4.  The method "discrete" of
-    RT-DETRv2 stays as it is.
-
-    Examples
-    --------
-    ::
-
-        model = transformers.DeformableDetrForObjectDetection.from_pretrained(name).eval()
-        with roicy.torch.patch_transformers():
-            outputs = model(**inputs)
-    """
-    import transformers
-
-    folder = Path(transformers.__file__).parent
-    for file in sorted(folder.glob("models/**/modeling_*.py")):
-        if _DEFINED.search(file.read_bytes()):
-            inner = file.relative_to(folder).with_suffix("").parts
-            importlib.import_module(".".join(("transformers", *inner)))
-    with _replaced(_OF_TRANSFORMERS):
-        yield
-
-
-@contextlib.contextmanager
-def patch_mmcv() -> Iterator[None]:
-    """Have mmcv compute with roicy, as :func:`patch_transformers` has transformers.
-
-    The function ``multi_scale_deformable_attn_pytorch`` is exchanged, which its module
-    MultiScaleDeformableAttention and others call.
-    """
-    importlib.import_module("mmcv.ops.multi_scale_deform_attn")
-    with _replaced(("multi_scale_deformable_attn_pytorch",)):
-        yield

@@ -5,14 +5,14 @@ The kernels have the parameters of torchvision's schemas, by which its dispatche
 
 from __future__ import annotations
 
-import contextlib
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from . import _patches
 from ._operators import KERNELS, OPERATORS, Operator
 
 
@@ -58,16 +58,81 @@ def _backward(own: Operator) -> Callable[..., Tensor]:
     return kernel
 
 
-@contextlib.contextmanager
-def patch_torchvision() -> Iterator[None]:
+# The key of which ordinary operators have no kernel, just before that of the CPU.
+_KEY = torch._C.DispatchKey.BackendSelect
+_BELOW = torch._C._dispatch_keyset_full_after(_KEY)
+
+
+def _switched(operator: Any, kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a kernel that computes on the CPU while torchvision is patched."""
+
+    def switch(keys: Any, *given: Any) -> Any:
+        below = keys & _BELOW
+        if _PROJECT.on and below.highestPriorityTypeId() == torch._C.DispatchKey.CPU:
+            return kernel(*given)
+        return operator.redispatch(below, *given)
+
+    return switch
+
+
+class _Torchvision(_patches.Project):
+    """torchvision, whose operators get a kernel each that stays, and asks whether it is on.
+
+    A kernel that is taken from PyTorch's dispatcher, or put in the place of another, may be at work
+    in a thread, which ends the process.
+    """
+
+    on = False
+    library: Any = None
+
+    def patch(self, module: Any) -> None:
+        """Have roicy's kernels on; again, that changes nothing."""
+        if self.on:
+            return
+        if self.library is None:
+            library = torch.library.Library("torchvision", "IMPL")
+            for name in ("roi_align", "roi_pool", "ps_roi_align", "ps_roi_pool"):
+                own = OPERATORS[name]
+                for theirs, made in (name, _forward), (f"_{name}_backward", _backward):
+                    operator = getattr(torch.ops.torchvision, theirs).default
+                    kernel = _switched(operator, made(own))
+                    library.impl(theirs, kernel, _KEY.name, with_keyset=True)
+            self.library = library
+        self.on = True
+        _patches.log("info", "torchvision: by roicy")
+
+    def restore(self) -> None:
+        """Have torchvision's own kernels compute."""
+        self.on = False
+
+
+_PROJECT = _Torchvision("torchvision", "torchvision")
+
+
+def patch_torchvision() -> AbstractContextManager[None]:
     """Have torchvision's operators of regions, and the models that use them, computed by roicy on
     the CPU.
 
-    The kernels are exchanged where PyTorch dispatches to them, for the whole process and until
-    the context ends: every way to call them is caught, TorchScript's too.
+    PyTorch dispatches to roicy for the whole process and until the context ends: every way to call
+    the operators is caught, TorchScript's and compiled models' too.  Contexts may overlap, in any
+    threads.  The kernels are registered by the first context, and stay: after the last one they
+    hand calls on to torchvision's, which takes some microseconds a call.
 
     torchvision makes rows of lists of boxes in the type of the boxes, so indices of many images
     are rounded there before roicy sees them: such calls are errors, as in :func:`roi_align`.
+
+    Returns
+    -------
+    context manager
+
+    Raises
+    ------
+    ModuleNotFoundError
+        If torchvision is not installed.
+
+    See Also
+    --------
+    install : the same for good, and of other projects
 
     Examples
     --------
@@ -77,17 +142,6 @@ def patch_torchvision() -> Iterator[None]:
         with roicy.torch.patch_torchvision():
             detections = model(images)
     """
-    import torchvision  # noqa: F401  its operators must be there
+    import torchvision  # noqa: F401  where its build does not fit PyTorch's, this says so
 
-    library = torch.library.Library("torchvision", "IMPL")
-    try:
-        with warnings.catch_warnings():
-            # that there are kernels already
-            warnings.filterwarnings("ignore", message="Warning only once for all operators")
-            for name in ("roi_align", "roi_pool", "ps_roi_align", "ps_roi_pool"):
-                own = OPERATORS[name]
-                library.impl(name, _forward(own), "CPU", allow_override=True)
-                library.impl(f"_{name}_backward", _backward(own), "CPU", allow_override=True)
-        yield
-    finally:
-        library._destroy()
+    return _patches.patched("torchvision")

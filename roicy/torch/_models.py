@@ -1,0 +1,264 @@
+"""Deformable attention of other projects, computed by roicy.
+
+On CPUs their code calls grid_sample for each level.  Functions have their code exchanged, and are
+not exchanged themselves, since some models hold references to them.  Only what is known is
+touched: a function of a known name that a known module defines, with known parameters, which
+returns for a small problem what roicy returns for it.
+"""
+
+from __future__ import annotations
+
+import inspect
+import types
+import weakref
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from . import _onnx, _patches
+from ._attention import deformable_attention
+
+
+class _Form(NamedTuple):
+    """How functions take their arguments.
+
+    parameters : their names
+    make : (value, shapes, locations, weights) as of `deformable_attention` -> the arguments
+    read : the arguments -> what `deformable_attention` takes, and `points`; or None for what it
+        does not compute
+    """
+
+    parameters: str
+    make: Callable[..., tuple[Any, ...]]
+    read: Callable[..., tuple[Any, ...] | None]
+
+
+def _read(value: Any, shapes: Any, locations: Any, weights: Any) -> Any:
+    return value, shapes, locations, weights, None
+
+
+def _read_flat(value: Any, shapes: Any, locations: Any, weights: Any) -> Any:
+    """Read arguments whose levels and points share an axis, with as many points on each level."""
+    points = [locations.shape[3] // len(shapes)] * len(shapes)
+    return value, shapes, locations, weights, points
+
+
+def _read_channels_first(value: Any, shapes: Any, locations: Any, weights: Any) -> Any:
+    return value.permute(0, 3, 1, 2), shapes, locations, weights, None
+
+
+def _read_rfdetr(value: Any, shapes: Any, locations: Any, weights: Any, listed: Any = None) -> Any:
+    read = _read if locations.dim() == 6 else _read_flat
+    shapes = shapes if listed is None else listed
+    return read(value.permute(0, 3, 1, 2), shapes, locations, weights)
+
+
+def _read_forward(
+    _: Any, value: Any, __: Any, shapes: Any, ___: Any, locations: Any, weights: Any, ____: Any
+) -> Any:
+    return value, shapes, locations, weights, None
+
+
+def _read_points(
+    value: Any, shapes: Any, locations: Any, weights: Any, points: Any, method: Any = "default"
+) -> Any:
+    return (value, shapes, locations, weights, points) if method == "default" else None
+
+
+_GIVEN = "value value_spatial_shapes sampling_locations attention_weights"
+_FORMS = (
+    _Form(_GIVEN, lambda v, s, x, w: (v, torch.from_numpy(np.array(s)), x, w), _read),
+    _Form(_GIVEN, lambda v, s, x, w: (v, s, x.flatten(3, 4), w.flatten(3)), _read_flat),
+    _Form(
+        _GIVEN, lambda v, s, x, w: (v.permute(0, 2, 3, 1).contiguous(), s, x, w),
+        _read_channels_first,
+    ),
+    _Form(
+        f"{_GIVEN} value_spatial_shapes_hw",
+        lambda v, s, x, w: (v.permute(0, 2, 3, 1).contiguous(), None, x, w.flatten(3), s),
+        _read_rfdetr,
+    ),
+    _Form(
+        "self value value_spatial_shapes value_spatial_shapes_list level_start_index "
+        "sampling_locations attention_weights im2col_step",
+        lambda v, s, x, w: (None, v, None, s, None, x, w, 64), _read_forward,
+    ),
+    _Form(
+        f"{_GIVEN} num_points_list method",
+        lambda v, s, x, w: (v, s, x.flatten(3, 4), w.flatten(3), [x.shape[4]] * len(s), "default"),
+        _read_points,
+    ),
+)  # fmt: skip
+_SHAPES = [(3, 4), (2, 3)]
+
+
+def _computes(function: Any, form: _Form) -> bool:
+    """Whether a function returns what roicy does, for points on two levels and around them."""
+    rng = np.random.default_rng(0)
+    n, m, d, q, p = 2, 2, 3, 5, 4
+    given = (
+        torch.from_numpy(rng.standard_normal((n, 18, m, d))), _SHAPES,
+        torch.from_numpy(rng.uniform(-0.3, 1.3, (n, q, m, 2, p, 2))),
+        torch.from_numpy(rng.standard_normal((n, q, m, 2, p))),
+    )  # fmt: skip
+    try:
+        with torch.no_grad():
+            found = function(*form.make(*given))
+            return torch.allclose(found, deformable_attention(*given), rtol=0, atol=1e-9)
+    except Exception:  # whatever a function raises that takes something else
+        return False
+
+
+# Functions and forms by the number in the code that stands for them.  A call may be under way when
+# a context ends, so entries stay.
+_exchanged: list[tuple[Callable[..., Any], _Form]] = []
+# The code that functions had when they were looked at, and what stands for it, or None.
+_codes: weakref.WeakKeyDictionary[Any, tuple[Any, Any]] = weakref.WeakKeyDictionary()
+_told: weakref.WeakSet[Any] = weakref.WeakSet()  # functions that are left alone, as was logged
+
+
+def attend(number: int, *given: Any) -> Any:
+    """Compute what a function is called for."""
+    function, form = _exchanged[number]
+    read = None if _onnx.is_exporting() else form.read(*given)
+    if read is None or any(one.device.type != "cpu" for one in (read[0], *read[2:4])):
+        return function(*given)
+    value, shapes, locations, weights, points = read
+    # The product of samples and weights has the wider type of both, and autocast samples float32.
+    dtype = torch.promote_types(value.dtype, weights.dtype)
+    if torch.is_autocast_enabled("cpu"):
+        dtype = torch.promote_types(dtype, torch.float32)
+    if value.dtype is not dtype:
+        value = value.to(dtype)
+    weights = weights.reshape(locations.shape[:-1])  # levels and points of some are one axis
+    return deformable_attention(value, shapes, locations, weights, points=points)
+
+
+def _code_for(function: Any) -> Any:
+    """Return the code that calls `attend` in a function's place, or None if it is not known."""
+    code = function.__code__
+    if function in _codes and _codes[function][0] is code:
+        return _codes[function][1]
+    names = list(inspect.signature(function, follow_wrapped=False).parameters)
+    simple = len(names) == code.co_argcount - code.co_posonlyargcount and not code.co_freevars
+    original = types.FunctionType(
+        code, function.__globals__, function.__name__, function.__defaults__
+    ) if simple else None  # fmt: skip
+    forms = [one for one in _FORMS if simple and one.parameters.split() == names]
+    form = next((one for one in forms if _computes(original, one)), None)
+    stands = None
+    if original is not None and form is not None:
+        source = (
+            f"def {code.co_name}({', '.join(names)}):\n"
+            "    from roicy.torch._models import attend\n"
+            f"    return attend({len(_exchanged)}, {', '.join(names)})\n"
+        )
+        module = compile(source, __file__, "exec", dont_inherit=True)
+        stands = next(one for one in module.co_consts if isinstance(one, types.CodeType))
+        _exchanged.append((original, form))
+    _codes[function] = code, stands
+    return stands
+
+
+class _Attention(_patches.Project):
+    """A project whose functions, or methods `forward` of classes, have these names."""
+
+    def __init__(self, name: str, modules: str, *names: str):
+        super().__init__(name, modules)
+        self.names = names
+        self.before: list[tuple[Any, Any, Any]] = []  # functions, their code, what stands for it
+
+    def patch(self, module: Any) -> None:
+        """Patch a module; again, that changes nothing."""
+        inside = getattr(module, "__dict__", {})
+        for name in self.names:
+            found = inside.get(name)
+            found = vars(found).get("forward") if isinstance(found, type) else found
+            if not inspect.isfunction(found) or any(found is one for one, *_ in self.before):
+                continue
+            code = _code_for(found) if found.__globals__ is inside else None
+            place = f"{module.__name__}.{name}"
+            if code is None:
+                if found not in _told:
+                    _told.add(found)
+                    _patches.log("warning", f"{place}: left alone, it is not as roicy knows it")
+                continue
+            self.before.append((found, found.__code__, code))
+            found.__code__ = code
+            _patches.log("info", f"{place}: by roicy")
+
+    def restore(self) -> None:
+        """Undo all of it, but for what others have exchanged since."""
+        for function, code, stands in self.before:
+            if function.__code__ is stands:
+                function.__code__ = code
+        self.before.clear()
+
+
+_NAME = "multi_scale_deformable_attn_pytorch"
+_Attention(
+    "transformers", r"transformers\.models\.\w+\.modeling_\w+", "MultiScaleDeformableAttention",
+    "multi_scale_deformable_attention", "multi_scale_deformable_attention_v2",
+)  # fmt: skip
+_Attention("mmcv", r"mmcv\.ops\.multi_scale_deform_attn", _NAME)
+_Attention("groundingdino", r"groundingdino\.models\.GroundingDINO\.ms_deform_attn", _NAME)
+_Attention("detrex", r"detrex\.layers\.multi_scale_deform_attn", _NAME)
+_Attention(
+    "rfdetr", r"rfdetr\.models\.ops\.functions\.ms_deform_attn_func", "ms_deform_attn_core_pytorch"
+)
+_Attention("ultralytics", r"ultralytics\.nn\.modules\.utils", _NAME)
+
+
+def patch_transformers() -> AbstractContextManager[None]:
+    """Have the models of transformers with deformable attention compute it by roicy on the CPU.
+
+    What they call is exchanged for the whole process and until the context ends, for models that
+    were made before, and for those that are imported meanwhile.  Contexts may overlap, in any
+    threads.  In transformers 5.24 these are the models of Deformable DETR, Grounding DINO and MM
+    Grounding DINO, RT-DETR and RT-DETRv2, D-FINE, DEIMv2, RF-DETR, LW-DETR, OmDet-Turbo,
+    Mask2Former, OneFormer, and PP-DocLayout V2, V3 and V4.  The method "discrete" of RT-DETRv2
+    stays as it is.
+
+    Returns
+    -------
+    context manager
+
+    Raises
+    ------
+    ModuleNotFoundError
+        If transformers is not installed.
+
+    See Also
+    --------
+    install : the same for good, and of other projects
+
+    Examples
+    --------
+    ::
+
+        model = transformers.DeformableDetrForObjectDetection.from_pretrained(name).eval()
+        with roicy.torch.patch_transformers():
+            outputs = model(**inputs)
+    """
+    return _patches.patched("transformers")
+
+
+def patch_mmcv() -> AbstractContextManager[None]:
+    """Have mmcv compute with roicy, as :func:`patch_transformers` has transformers.
+
+    The code of ``mmcv.ops.multi_scale_deform_attn.multi_scale_deformable_attn_pytorch`` is
+    exchanged, which its module MultiScaleDeformableAttention and others call.
+
+    Returns
+    -------
+    context manager
+
+    Raises
+    ------
+    ModuleNotFoundError
+        If mmcv is not installed.
+    """
+    return _patches.patched("mmcv")

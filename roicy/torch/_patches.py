@@ -1,0 +1,225 @@
+"""What patches of other projects have in common: who wants them, and modules that come later.
+
+A project is patched as long as somebody wants it: a context of any thread, or `install`.  Its
+modules are not imported for that.  Those that are imported meanwhile are patched then.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.machinery
+import importlib.util
+import os
+import re
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from typing import Any
+
+PROJECTS: dict[str, Project] = {}
+_lock = threading.RLock()
+_installed: list[Project] = []
+
+
+def _after_fork() -> None:
+    """Have a lock that nobody holds in a child."""
+    global _lock
+    _lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def log(level: str, text: str) -> None:
+    """Log a line.  Where nothing has imported logging nobody reads it."""
+    if "logging" in sys.modules:
+        import logging
+
+        getattr(logging.getLogger("roicy.torch"), level)(text)
+
+
+class Project:
+    """A project that can be patched; modules: a pattern of the names of modules that it has."""
+
+    def __init__(self, name: str, modules: str):
+        self.name, self.modules, self.wanted = name, re.compile(modules), 0
+        PROJECTS[name] = self
+
+    def patch(self, module: Any) -> None:
+        """Patch a module; again, that changes nothing."""
+        raise NotImplementedError
+
+    def restore(self) -> None:
+        """Undo all of it."""
+        raise NotImplementedError
+
+
+class _Loader:
+    """Loads a module as its own loader does, and has it patched then."""
+
+    def __init__(self, loader: Any, project: Project):
+        self.loader, self.project = loader, project
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.loader, name)
+
+    def create_module(self, spec: Any) -> Any:
+        return self.loader.create_module(spec)
+
+    def exec_module(self, module: Any) -> None:
+        module.__spec__.loader = module.__loader__ = self.loader
+        self.loader.exec_module(module)
+        with _lock:
+            if self.project.wanted:
+                self.project.patch(module)
+
+
+class _Finder:
+    """Finds modules of wanted projects as others do."""
+
+    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+        project = next((one for one in PROJECTS.values() if one.modules.fullmatch(name)), None)
+        if project is None or not project.wanted:
+            return None
+        for finder in sys.meta_path:
+            find = getattr(finder, "find_spec", None)
+            spec = find(name, path, target) if find and finder is not self else None
+            if spec is not None:
+                if hasattr(spec.loader, "exec_module"):
+                    spec.loader = _Loader(spec.loader, project)
+                return spec
+        return None
+
+
+_finder: Any = _Finder()
+
+
+def _begin(project: Project) -> None:
+    with _lock:
+        project.wanted += 1
+        try:
+            if _finder not in sys.meta_path:
+                sys.meta_path.insert(0, _finder)
+            for name, module in list(sys.modules.items()):
+                if project.modules.fullmatch(name):
+                    project.patch(module)
+        except BaseException:
+            _end(project)
+            raise
+
+
+def _end(project: Project) -> None:
+    with _lock:
+        project.wanted -= 1
+        if not project.wanted:
+            project.restore()
+        if _finder in sys.meta_path and not any(one.wanted for one in PROJECTS.values()):
+            sys.meta_path.remove(_finder)
+
+
+@contextlib.contextmanager
+def patched(name: str) -> Iterator[None]:
+    """Have a project patched in a context."""
+    _require(name)
+    project = PROJECTS[name]
+    _begin(project)
+    try:
+        yield
+    finally:
+        _end(project)
+
+
+def _require(name: str) -> None:
+    if sys.modules.get(name) is None and importlib.util.find_spec(name) is None:
+        raise ModuleNotFoundError(f"{name} is not installed", name=name)
+
+
+class _Installed:
+    """What `install` returns: at its end as a context, it undoes what that call did."""
+
+    def __init__(self, projects: list[Project]):
+        self.projects = projects
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_: object) -> None:
+        _uninstall(self.projects)
+
+
+def install(*projects: str) -> AbstractContextManager[None]:
+    """Have models of other projects computed by roicy on the CPU, for good.
+
+    Modules that are imported later are patched, too, so a server calls this once, and first.  A
+    further call for the same projects changes nothing.  The logger ``roicy.torch`` says at level
+    INFO what is exchanged, and as a WARNING what has a known name and is left alone, since it is
+    not the definition that roicy knows.
+
+    Parameters
+    ----------
+    *projects : str
+        Of "transformers", "mmcv", "groundingdino", "detrex", "rfdetr", "ultralytics" and
+        "torchvision"; by default all of them, whether they are installed or not.
+
+    Returns
+    -------
+    context manager
+        Its end is that of what this call has changed.
+
+    Raises
+    ------
+    ValueError
+        If a project is not known.
+    ModuleNotFoundError
+        If a project that is named is not installed.
+
+    See Also
+    --------
+    uninstall : undoes it
+    patch_torchvision, patch_transformers, patch_mmcv : one project, in a context
+
+    Examples
+    --------
+    >>> import roicy.torch
+    >>> with roicy.torch.install():
+    ...     pass  # import and run the program
+    """
+    for name in projects:
+        if name not in PROJECTS:
+            raise ValueError(f"projects: {name!r}, expected one of {', '.join(PROJECTS)}")
+        _require(name)
+    begun: list[Project] = []
+    with _lock:
+        try:
+            for name in projects or PROJECTS:
+                project = PROJECTS[name]
+                if project not in _installed:
+                    _begin(project)
+                    _installed.append(project)
+                    begun.append(project)
+        except BaseException:
+            _uninstall(begun)
+            raise
+    return _Installed(begun)
+
+
+def uninstall() -> None:
+    """Undo `install`.  Contexts that are open keep what they have patched until they end.
+
+    Examples
+    --------
+    >>> import roicy.torch
+    >>> _ = roicy.torch.install()
+    >>> roicy.torch.uninstall()
+    """
+    _uninstall(_installed)
+
+
+def _uninstall(projects: list[Project]) -> None:
+    with _lock:
+        for project in list(projects):
+            if project in _installed:
+                _installed.remove(project)
+                _end(project)
