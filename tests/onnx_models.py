@@ -1,5 +1,8 @@
 """Models with RoI nodes, and sessions of them, with roicy and without."""
 
+import sys
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -84,6 +87,32 @@ def claimed(model, *options):
     with _claimed() as titles:
         session = session_of(model, *options)
     return titles, session
+
+
+def repeated(line, first, last, count):
+    """Return lines that make a value of another one, again and again: OUT of IN."""
+    names = [first, *(f"{last}_{i}" for i in range(1, count)), last]
+    lines = (line.replace("IN", one).replace("OUT", other) for one, other in pairwise(names))
+    return "\n".join(lines)
+
+
+def count_calls(text):
+    """Return how many functions are called while a session is made, as a measure of its work."""
+    calls, data = [], parsed(text).SerializeToString()
+    options = quiet(graph_optimization_level=runtime.GraphOptimizationLevel.ORT_DISABLE_ALL)
+    sys.setprofile(lambda *given: calls.append(given[1]) if given[1].endswith("call") else None)
+    try:
+        compat.InferenceSession(data, options)
+    finally:
+        sys.setprofile(None)
+    return len(calls)
+
+
+def assert_work_is_bounded(text_of):
+    """Check that a graph with twice as many nodes of a kind does not take many times the work."""
+    few, many = count_calls(text_of(8)), count_calls(text_of(16))
+    assert few > 500  # something was looked for
+    assert many < 3 * few
 
 
 def assert_as_onnx_runtime(got, model, inputs):

@@ -2,7 +2,20 @@
 
 import numpy as np
 import pytest
-from onnx_models import alone, claimed, helper, onnx, parsed, quiet, runtime
+from onnx_models import (
+    alone,
+    assert_work_is_bounded,
+    claimed,
+    helper,
+    onnx,
+    parsed,
+    quiet,
+    repeated,
+    runtime,
+)
+
+from roicy.onnxruntime import _patterns
+from roicy.onnxruntime._attended import Attention
 
 N, Q, M, D, L, P = 2, 6, 2, 4, 2, 3
 SIZES = ((6, 5), (3, 4))
@@ -123,9 +136,9 @@ PLANES = f"""planes (float[4, 4, 6, 5] map0, float[4, 4, 3, 4] map1, float[2, 6,
 FORMS = {"dynamo": DYNAMO, "torchscript": TORCHSCRIPT, "planes": PLANES}
 
 
-def arrays_of(model, rng, n=N):
+def arrays_of(model, rng, **some):
     """Return inputs: locations of which some are outside."""
-    extents = {"n": n, "q": Q, "s": S, "c": 1, "h0": 6, "w0": 5, "h1": 3, "w1": 4}
+    extents = {"n": N, "q": Q, "s": S, "c": 1, "h0": 6, "w0": 5, "h1": 3, "w1": 4} | some
     made = {}
     for one in model.graph.input:
         tensor = one.type.tensor_type
@@ -135,15 +148,17 @@ def arrays_of(model, rng, n=N):
     return made
 
 
-def assert_claimed(model, rng, count=1, n=N, least=1e-5, options=()):
+def assert_claimed(model, rng, count=1, least=1e-5, options=(), **extents):
     """Check that so many groups are taken, and that numbers are ONNX Runtime's own."""
     titles, session = claimed(model, *options)
     assert [title.partition(" of ")[0] for title in titles] == ["deformable attention"] * count
-    inputs = arrays_of(model, rng, n)
+    inputs = arrays_of(model, rng, **extents)
     outputs = zip(session.run(None, inputs), alone(model).run(None, inputs), strict=True)
     for got, expected in outputs:
         assert got.dtype == expected.dtype
-        np.testing.assert_allclose(got, expected, rtol=0, atol=least * np.abs(expected).max())
+        np.testing.assert_allclose(
+            got, expected, rtol=0, atol=least * np.abs(expected).max(initial=0)
+        )
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -151,6 +166,24 @@ def assert_claimed(model, rng, count=1, n=N, least=1e-5, options=()):
 def test_forms(form, level, rng):
     given = quiet(graph_optimization_level=getattr(runtime.GraphOptimizationLevel, level))
     assert_claimed(parsed(FORMS[form]), rng, options=[given])
+
+
+@pytest.mark.parametrize("level", ["ORT_ENABLE_BASIC", "ORT_ENABLE_EXTENDED", "ORT_ENABLE_ALL"])
+def test_models_that_onnx_runtime_wrote(level, rng, tmp_path):
+    """The projection that follows is fused with the last Transpose."""
+    text = DYNAMO.replace("[2, 6, 8] Y)", "[2, 6, 3] Z)").replace(
+        "(planes) }", "(planes)  ones = Constant <value_ints = [8, 3]> ()\n"
+        "    matrix = ConstantOfShape <value = float[1] {0.5}> (ones)  Z = MatMul (Y, matrix) }"
+    )  # fmt: skip
+    given = quiet(graph_optimization_level=getattr(runtime.GraphOptimizationLevel, level))
+    given.optimized_model_filepath = str(tmp_path / "model.onnx")
+    runtime.InferenceSession(
+        parsed(text).SerializeToString(), given, providers=["CPUExecutionProvider"]
+    )
+    model = onnx.load(given.optimized_model_filepath)
+    kinds = {node.op_type for node in model.graph.node}
+    assert ("FusedMatMul" in kinds) == (level != "ORT_ENABLE_BASIC")
+    assert_claimed(model, rng)
 
 
 @pytest.mark.parametrize("n", [1, 3])
@@ -206,6 +239,51 @@ def test_wrong_batch(rng):
     inputs = arrays_of(model, rng) | {"locations": np.zeros((3, Q, M, L, P, 2), np.float32)}
     with pytest.raises(Exception, match=r"'locations' is of shape \(3, 6, .*, expected \(2, 6"):
         session.run(None, inputs)
+
+
+# Extents of a run decide whether the nodes are the call: the form, and extents for which they are
+# not, as numbers of its dimensions
+WEIGHTS_OF_SOME = (
+    TORCHSCRIPT.replace("float[n, q, 2, 2, 3] weights", "float[n, r, 2, 2, 3] weights")
+    .replace("(both, one, queries, last)", "(both, one, some, last)")
+    .replace(
+        "queries = Slice",
+        "extents_of_weights = Shape (weights)  some = Slice (extents_of_weights, one, two)\n"
+        "    queries = Slice",
+    )
+)
+FIRST_QUERIES = (
+    DYNAMO.replace("float[2, 6, 2, 2, 3, 2] locations", "float[2, q, 2, 2, 3, 2] all_locations")
+    .replace("float[2, 6, 2, 2, 3] weights", "float[2, q, 2, 2, 3] weights_of_all")
+    .replace("float[2, 6, 8]", "float[2, r, 8]")
+    .replace("[4, 4, 6, 6]", "[4, 4, -1, 6]").replace("[4, 1, 6, 6]", "[4, 1, -1, 6]")
+    .replace("[4, 6, 3, 2]", "[4, -1, 3, 2]").replace("[2, 8, 6]", "[2, 8, -1]")
+    .replace("double =", """end = Constant <value_ints = [300]> ()
+    locations = Slice (all_locations, zero, end, one)
+    weights = Slice (weights_of_all, zero, end, one)
+    double =""")
+)  # fmt: skip
+AT_RUN_TIME = {
+    "weights of each query": (WEIGHTS_OF_SOME, {"r": Q}, False),
+    "weights of one query": (WEIGHTS_OF_SOME, {"r": 1}, True),
+    "300 of 300": (FIRST_QUERIES, {"q": 300}, False),
+    "300 of 301": (FIRST_QUERIES, {"q": 301}, False),
+    "300 of 299": (FIRST_QUERIES, {"q": 299}, True),
+    "300 of 6": (FIRST_QUERIES, {"q": 6}, True),
+    "no query": (FIRST_QUERIES, {"q": 0}, True),
+}
+
+
+@pytest.mark.parametrize("case", AT_RUN_TIME)
+def test_extents_of_a_run(case, rng, monkeypatch):
+    """Where a run has extents for which the nodes compute something else, so does the group."""
+    text, extents, is_something_else = AT_RUN_TIME[case]
+    found, compute = [], Attention._one_by_one
+    monkeypatch.setattr(
+        Attention, "_one_by_one", lambda *given: found.append(given[2]) or compute(*given)
+    )
+    assert_claimed(parsed(text), rng, **extents)
+    assert bool(found) == is_something_else
 
 
 # What is not this: (old, new) of the form with constants
@@ -281,6 +359,32 @@ THE_SAME = {
 }
 
 
+SUMMED = f"product = Mul (samples, all_weights)\n    total = {SUM}"
+OF_LEVELS = (
+    "weights_of_heads = Transpose <perm = [0, 2, 1, 3, 4]> (weights)\n"
+    + constants(by_shape=(4, 1, 6, 1, 3))
+    + of_levels("""
+    by# = Gather <axis = 3> (weights_of_heads, number#)
+    weights# = Reshape (by#, by_shape)
+    product# = Mul (stack#, weights#)
+    total# = ReduceSum <keepdims = 0> (product#, last)""")
+    + "\ntotal = Add (total1, total0)\n"
+)
+THE_SAME |= {
+    "products of matrices": (SUMMED, """rows_of_samples = Transpose <perm = [0, 2, 1, 3]> (samples)
+        columns = Transpose <perm = [0, 2, 3, 1]> (all_weights)
+        multiplied = MatMul (rows_of_samples, columns)
+        total = Transpose <perm = [0, 2, 1, 3]> (multiplied)"""),
+    "products of rows": (SUMMED, """columns = Transpose <perm = [0, 2, 3, 1]> (samples)
+        row = Transpose <perm = [0, 2, 1, 3]> (all_weights)
+        multiplied = MatMul (row, columns)
+        total = Transpose <perm = [0, 3, 1, 2]> (multiplied)"""),
+    "einsum": (SUMMED, """flat_weights = Squeeze (all_weights, one)
+        total = Einsum <equation = "bqt, bdqt -> bdq"> (flat_weights, samples)"""),
+    "sums of levels": (f"{STACKED} {SUMS}", OF_LEVELS + SUMS.partition("last)")[2]),
+}  # fmt: skip
+
+
 @pytest.mark.parametrize("change", THE_SAME)
 def test_what_is_laid_out_otherwise(change, rng):
     """Other nodes, layouts and orders of levels are still sums of samples of all levels."""
@@ -289,11 +393,61 @@ def test_what_is_laid_out_otherwise(change, rng):
     assert_claimed(parsed(text), rng)
 
 
+@pytest.mark.parametrize("change", THE_SAME)
+def test_nodes_one_by_one(change, rng, monkeypatch):
+    """Whatever a group consists of, its nodes can be computed as ONNX Runtime does."""
+    monkeypatch.setattr(Attention, "_counts", lambda *_: ({}, "unlike"))
+    assert_claimed(parsed(DYNAMO.replace(*THE_SAME[change])), rng)
+
+
 @pytest.mark.parametrize(
-    "name, count", [("sampled0", 0), ("product", 0), ("map0", 1), ("total", 0)]
+    "name, count", [("sampled0", 0), ("product", 0), ("map0", 1), ("total", 1)]
 )
 def test_values_that_others_read(name, count, rng):
     """They are computed by ONNX Runtime, for the group too, or there is no group."""
     model = parsed(DYNAMO)
     model.graph.output.append(onnx.helper.make_tensor_value_info(name, 1, None))
     assert_claimed(model, rng, count)
+
+
+# Nodes of which each doubles something: their line, the input of them, and where their output goes
+DOUBLING = {
+    "sums of locations": ("OUT = Add (IN, IN)", "locations", "Mul (locations,", DYNAMO),
+    "products of locations": ("OUT = Mul (IN, IN)", "locations", "Mul (locations,", DYNAMO),
+    "locations": ("OUT = Concat <axis = 0> (IN, IN)", "locations", "Mul (locations,", DYNAMO),
+    "values": ("OUT = Concat <axis = 0> (IN, IN)", "value", "(value, pixels", DYNAMO),
+    "values in parts": (
+        "OUT_a, OUT_b = Split <axis = 0> (IN)  OUT = Concat <axis = 0> (OUT_a, OUT_b)",
+        "value", "(value, pixels", DYNAMO,
+    ),
+    "samples": (
+        "OUT_a, OUT_b = Split <axis = 0> (IN)  OUT = Concat <axis = 0> (OUT_a, OUT_b)",
+        "samples", "Mul (samples,", DYNAMO,
+    ),
+    "sums": ("OUT = Add (IN, IN)", "total", "Reshape (total,", DYNAMO),
+    "shapes": (
+        "OUT = Concat <axis = 0> (IN, IN)", "images", "Mul (images,",
+        TORCHSCRIPT.replace(
+            "both = Mul (images, heads)",
+            "every = Mul (images, heads)  both = Slice (every, zero, one)",
+        ),
+    ),
+    "numbers": ("OUT = Mul (IN, IN)", "images", "Mul (images,", TORCHSCRIPT),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", DOUBLING)
+def test_work_is_bounded(case):
+    line, name, reader, text = DOUBLING[case]
+
+    def text_of(count):
+        (before, after), made = text.split(reader), reader.replace(name, "doubled")
+        before, _, last = before.rpartition("\n")
+        return f"{before}\n{repeated(line, name, 'doubled', count)}\n{last}{made}{after}"
+
+    assert_work_is_bounded(text_of)
+
+
+def test_no_steps_are_left(monkeypatch, rng):
+    monkeypatch.setattr(_patterns, "STEPS", 2)
+    assert_claimed(parsed(DYNAMO), rng, 0)

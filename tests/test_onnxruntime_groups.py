@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 from onnx_models import (
     assert_as_onnx_runtime,
+    assert_work_is_bounded,
     claimed,
     numpy_helper,
     onnx,
     parsed,
     pyramid_inputs,
     quiet,
+    repeated,
     runtime,
     scattered,
     session_of,
@@ -65,6 +67,20 @@ def test_pyramids_need_no_python(zero, rng, monkeypatch):
         inputs["rows"][:, 1:] *= 3
         inputs["levels"] = levels_of(inputs["rows"], [0.5, 0.25])
         assert_as_onnx_runtime(session.run(None, inputs), model, inputs)
+
+
+@pytest.mark.parametrize("level", ["ORT_ENABLE_EXTENDED", "ORT_ENABLE_ALL"])
+def test_pyramids_that_onnx_runtime_wrote(level, rng, tmp_path):
+    """Two Slices have become a Split."""
+    given = quiet(graph_optimization_level=getattr(runtime.GraphOptimizationLevel, level))
+    given.optimized_model_filepath = str(tmp_path / "model.onnx")
+    data = scattered().SerializeToString()
+    runtime.InferenceSession(data, given, providers=["CPUExecutionProvider"])
+    model, inputs = onnx.load(given.optimized_model_filepath), pyramid_inputs(rng, 9)
+    assert "Split" in {node.op_type for node in model.graph.node}
+    titles, session = claimed(model)
+    assert titles == ["pyramid of 2 x RoiAlign -> 'Y'"]
+    assert_as_onnx_runtime(session.run(None, inputs), model, inputs)
 
 
 @pytest.mark.parametrize("change", NO_PYRAMIDS)
@@ -404,3 +420,36 @@ def test_loops_that_do_something_else(change):
     for one in (text, of_one_size(text), of_one_size(text, 40, 40)):
         titles, _ = claimed(parsed(one))
         assert titles == []
+
+
+# Nodes of a body of which each doubles what it makes: their line, their input, and who reads it
+DOUBLING = {
+    "numbers": ("OUT = Mul (IN, IN)", "four", "(box, two, four)"),
+    "extents": (
+        "OUT_more = Add (IN, ones)  OUT = Max (IN, OUT_more)\n"
+        "OUT_other_more = Add (IN_other, ones)  OUT_other = Max (IN_other, OUT_other_more)",
+        "size", "Max (size, size_other, ones)",
+    ),
+    "images": (
+        "OUT_all = Shape (IN)  OUT_two = Slice (OUT_all, two, four)\n"
+        "OUT_pads = Concat <axis = 0> (zeros, OUT_two, zeros, OUT_two)  OUT = Pad (IN, OUT_pads)",
+        "large", "Slice (large,",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", DOUBLING)
+def test_work_in_bodies_is_bounded(case):
+    line, name, reader = DOUBLING[case]
+    text = PASTING.replace(
+        "size = Sub (high, low)", "size_other = Sub (high, low)  size = Sub (high, low)"
+    )
+    text = text.replace("Max (size, ones)", "Max (size, size_other, ones)")
+
+    def text_of(count):
+        before, after = text.split(reader)
+        before, _, last = before.rpartition("\n")
+        made = reader.replace(name, "doubled")
+        return f"{before}\n{repeated(line, name, 'doubled', count)}\n{last}{made}{after}"
+
+    assert_work_is_bounded(text_of)

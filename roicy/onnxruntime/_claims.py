@@ -164,12 +164,22 @@ class Claims:
         return groups, alone
 
     def _found(self, graph: Any, singles: dict[str, Any]) -> list[Any]:
-        """Return what computes groups; none where a graph is such as nobody has thought of."""
-        try:
-            return [*pyramids(graph, singles), *pasting_loops(graph), *attentions(graph)]
-        except Exception:
-            _tell("groups of nodes were not looked for to the end", exc_info=True)
-            return []
+        """Return what computes groups that share no node; none of a kind whose search fails, where
+        a graph is such as nobody has thought of.
+        """
+        every: list[Any] = []
+        for find, given in ((pyramids, [singles]), (pasting_loops, []), (attentions, [])):
+            try:
+                every += find(graph, *given)
+            except Exception:
+                _tell("groups of nodes were not looked for to the end", exc_info=True)
+        taken: set[Any] = set()
+        found = []
+        for group in every:
+            if taken.isdisjoint(group.nodes):
+                found.append(group)
+                taken.update(group.nodes)
+        return found
 
     def computation_of(self, outputs: list[str], inputs: list[str]) -> Any:
         """Return what computes a group, which reads its inputs from these."""

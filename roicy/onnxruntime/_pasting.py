@@ -15,7 +15,7 @@ import numpy as np
 from .. import masks
 from . import version
 from ._patterns import FLOAT, INT64, Walk, closed, read_all, spell
-from ._symbols import MASK, OPERATORS, Image, Sum, extreme
+from ._symbols import MASK, MOST_NUMBERS, OPERATORS, Image, Sum, bounded, extreme
 
 SCALARS = ("Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze")  # that hand a number on
 
@@ -36,12 +36,12 @@ class Pasting:
         self.nodes, self.inputs, self.size, self.output = [node], inputs, size, node.outputs[0]
         self.title = f"{spell(node.name, node.key)} that pastes masks"
 
-    def has_readers(self, graph: Any) -> bool:
+    def has_readers(self, walk: Walk) -> bool:
         """Take the nodes before the Loop, too, if they read all of the inputs."""
-        cast = graph.producer.get(self.inputs[1])
+        cast = walk.graph.producer.get(self.inputs[1])
         if cast is not None and cast.op_type == "Cast":
             self.inputs[1] = cast.inputs[0]
-        self.nodes = closed(graph, self.nodes[0], set(self.inputs))
+        self.nodes = closed(walk.graph, self.nodes[0], set(self.inputs), walk.readers)
         return read_all(self)
 
     def run(self, arrays: list[Any], output: Any) -> None:
@@ -59,21 +59,24 @@ class Pasting:
 
 def pasting_loops(graph: Any) -> list[Pasting]:
     """Return the Loops that paste masks."""
-    found = []
-    for node in graph.nodes:
-        if node.op_type == "Loop" and not node.domain and len(node.outputs) == 1:
-            inputs, size = _pasted(graph, node)
+    loops = [node for node in graph.nodes if node.op_type == "Loop" and not node.domain]
+    if not loops:
+        return []
+    walk, found = Walk(graph), []
+    for node in loops:
+        if len(node.outputs) == 1:
+            inputs, size = _pasted(walk, node)
             if inputs and _pastes(graph, node, inputs, size):
                 found.append(Pasting(node, inputs, size))
     # ONNX Runtime before 1.27 does not hand a Loop that is taken what its body alone reads.
-    return [step for step in found if version() >= (1, 27) or step.has_readers(graph)]
+    return [step for step in found if version() >= (1, 27) or step.has_readers(walk)]
 
 
-def _pasted(graph: Any, node: Any) -> tuple[list[str], list[int]]:
+def _pasted(walk: Any, node: Any) -> tuple[list[str], list[int]]:
     """Return what a Loop may paste with: the names of masks, boxes, height and width, where these
     two are constants without them, and these constants.  No names: it pastes nothing.
     """
-    walk, (body,) = Walk(graph), node.bodies
+    graph, (body,) = walk.graph, node.bodies
     if len(body.inputs) != 3 or any(inner.domain for inner in body.nodes):
         return [], []
     values = [name for name in node.captures if graph.constant(name) is None]
@@ -129,7 +132,8 @@ def _pastes(graph: Any, node: Any, inputs: list[str], size: list[int]) -> bool:
     by_turn = {inputs[0]: Image((1, *MASK)), inputs[1]: np.array([x1, y1, x2, y2])}
     given = [(name, graph.constant(name)) for name in node.captures]
     given += [(name, body.constant(name)) for name in body.initializers]
-    known: Any = {name: np.asarray(array, object) for name, array in given if array is not None}
+    given = [pair for pair in given if pair[1] is not None and pair[1].size <= MOST_NUMBERS]
+    known: Any = {name: np.asarray(array, object) for name, array in given}
     known |= {body.inputs[1]: np.array(True), "": None}
     for shape in ((), (1,)):  # of the extents
         of_images = zip(inputs[2:], () if size else (height, width), strict=True)
@@ -162,7 +166,7 @@ def _added(body: Any, values: dict[str, Any], by_turn: dict[str, Any]) -> Any:
         else:
             of = [values[name] for name in node.inputs]
             made = OPERATORS[node.op_type](*of, **node.attributes)
-        values[node.outputs[0]] = made if isinstance(made, tuple) else np.asarray(made, object)
+        values[node.outputs[0]] = bounded(made)
     (image,) = [values[name] for name in last.inputs[1:]]
     if values[body.outputs[0]].item() is not True:
         raise ValueError("the Loop ends sooner")

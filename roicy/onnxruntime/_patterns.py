@@ -17,6 +17,7 @@ from ..compat.onnx._node import of_levels
 from ..compat.onnx._table import TABLE, levels_of
 
 FLOAT, INT64, FLOAT16, DOUBLE = 1, 7, 10, 11  # element types of ONNX
+STEPS = 300  # of a Walk, for each node; exported models need up to 30
 # Nodes that hand numbers on in their order, in other shapes
 SHAPES = ("Cast", "Expand", "Identity", "Reshape", "Split", "Squeeze", "Unsqueeze")
 SCATTERS = ("ScatterElements", "ScatterND")
@@ -106,13 +107,25 @@ class Pyramid:
 
 
 class Walk:
-    """Follows values of a graph back to where they come from."""
+    """Follows values of a graph back to where they come from.
+
+    A graph may be made so that it has no end to follow.  So there are only so many steps, for each
+    node of it.
+    """
 
     def __init__(self, graph: Any):
-        self.graph = graph
+        self.graph, self.readers = graph, readers_of(graph)
+        self.steps = STEPS * (len(graph.nodes) + 9)
+
+    def step(self, count: int = 1) -> None:
+        """Count steps, and raise an error if there are none left."""
+        self.steps -= count
+        if self.steps < 0:
+            raise RuntimeError(f"more than {STEPS} steps for each of {len(self.graph.nodes)} nodes")
 
     def node(self, name: str, *kinds: str) -> Any:
         """Return the node of one of these kinds that makes a value, or None."""
+        self.step()
         node = self.graph.producer.get(name)
         return node if node is not None and node.op_type in kinds and not node.domain else None
 
@@ -138,8 +151,15 @@ class Walk:
         return None if value is None or value.size > 99 else value.reshape(-1).tolist()
 
     def sliced(self, name: str) -> tuple[str, list[int]] | None:
-        """Return (rows, columns) where a value is columns of rows that a Slice takes."""
-        node = self.node(name, "Slice")
+        """Return (rows, columns) where a value is columns of rows that a Slice or a Split takes."""
+        node = self.node(name, "Slice", "Split")
+        if node is not None and node.op_type == "Split":  # which ONNX Runtime makes of Slices
+            sizes = self.numbers(node.inputs[1]) if len(node.inputs) == 2 else None
+            if node.attributes.get("axis", 0) != 1 or not sizes or min(sizes) < 1 or max(sizes) > 9:
+                return None
+            place = node.outputs.index(name)
+            start = sum(sizes[:place])
+            return node.inputs[0], list(range(start, start + sizes[place]))
         if node is None or len(node.inputs) < 4:
             return None
         start, end, axis, *step = map(self.numbers, node.inputs[1:])
@@ -214,7 +234,8 @@ def _pyramid(walk: Walk, last: Any, singles: dict[str, Any]) -> Pyramid | None:
         if not _are_zeros(walk, begin, source, pooled):
             return None
         begin = None
-    nodes = closed(walk.graph, last, {*source, *(level.map for level in levels), begin})
+    outside = {*source, *(level.map for level in levels), begin}
+    nodes = closed(walk.graph, last, outside, walk.readers)
     if not all(node in nodes for node in (*chain, *pooled)):
         return None
     levels.sort(key=lambda level: -level.scale)
@@ -231,19 +252,24 @@ def readers_of(graph: Any) -> dict[str, list[Any]]:
     return readers
 
 
-def closed(graph: Any, last: Any, outside: set[Any], readers: Any = None) -> list[Any]:
+def closed(graph: Any, last: Any, outside: set[Any], readers: Any, takes: Any = None) -> list[Any]:
     """Return a node and those that nothing else than it needs, the node first.
 
-    `outside` are values that are to come from outside; readers: what `readers_of` returns.
+    `outside` are values that are to come from outside; readers: what `readers_of` returns;
+    takes: says of a node whether it may be one of them.
     """
-    readers = readers_of(graph) if readers is None else readers
     group, waiting = {last: None}, [*last.inputs, *last.captures]
+    outside, reads = outside | set(graph.outputs), {}
     while waiting:
         node = graph.producer.get(waiting.pop())
-        if node is None or node in group or any(name in outside for name in node.outputs):
+        if node is None:
             continue
-        used = [reader for name in node.outputs for reader in readers.get(name, ())]
-        if all(reader in group for reader in used) and not set(node.outputs) & set(graph.outputs):
+        if node not in reads:
+            is_inside = outside.isdisjoint(node.outputs) and (takes is None or takes(node))
+            used = [reader for name in node.outputs for reader in readers.get(name, ())]
+            reads[node] = len(used) if is_inside else -1
+        reads[node] -= 1  # those that are left are of nodes that are not in the group
+        if reads[node] == 0:
             group[node] = None
             waiting += node.inputs
     return list(group)

@@ -6,6 +6,7 @@ A number is an integer, or the sum of some symbols; an image is what is made of 
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -16,6 +17,8 @@ from ._patterns import FLOAT, INT64
 ZERO = np.zeros(1, np.float32)
 ENDLESS = 2**31 - 1  # slices to here, or further, take all that is left of an axis
 MASK = ("rows", "columns")  # the axes of a mask
+# Graphs can be made so that numbers double with each node.  Those of exported models are small.
+MOST_TERMS, MOST_NUMBERS, MOST_BITS, DEEPEST = 99, 99, 9999, 12
 
 
 class Sum:
@@ -29,6 +32,8 @@ class Sum:
 
     def __init__(self, terms: dict[Any, int]):
         self.terms = terms
+        self.depth = 1 + depth(tuple(terms))
+        expect(len(terms) <= MOST_TERMS and self.depth <= DEEPEST)
 
     def __add__(self, other: Any) -> Any:
         terms = dict(self.terms)
@@ -53,6 +58,24 @@ class Sum:
         return hash(frozenset(self.terms.items()))
 
     __radd__ = __add__
+
+
+def depth(x: Any) -> int:
+    """Return how many things lie in each other."""
+    if isinstance(x, Sum):
+        return x.depth
+    return 1 + max(map(depth, x), default=0) if isinstance(x, (tuple, frozenset)) else 0
+
+
+def bounded(made: Any) -> Any:
+    """Return what a node makes, if it is no larger than what exported models make."""
+    if isinstance(made, tuple):
+        expect(len(made[0]) <= MOST_TERMS and depth(made) <= 2 * DEEPEST)
+        return made
+    array = np.asarray(made, object)
+    expect(array.size <= MOST_NUMBERS)
+    expect(all(one.bit_length() <= MOST_BITS for one in array.flat if isinstance(one, int)))
+    return array
 
 
 def extreme(of: Callable[..., int], one: Any, other: Any) -> Any:
@@ -119,6 +142,7 @@ def _concat(*parts: Any, axis: int) -> Any:
 
 def _constant_of_shape(shape: Any, value: Any = ZERO) -> Any:
     if value.dtype.kind != "f":
+        expect(math.prod(shape) <= MOST_NUMBERS)
         return np.full(shape.astype(int), value)
     expect(not value.any())
     return Zeros(tuple(shape))
