@@ -422,7 +422,7 @@ def _warn_of_shares(values: np.ndarray) -> None:
 
 def _numbers(name: str, value: Any, channels: int) -> list[float]:
     """Return a finite number for each channel."""
-    numbers = value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
+    numbers = value if type(value) in (float, tuple) else _arguments.items(name, value)
     if not isinstance(numbers, (list, tuple)):
         numbers = [numbers] * channels
     if len(numbers) != channels:
