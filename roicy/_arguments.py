@@ -190,8 +190,9 @@ def _of_tensor(value: Any) -> np.ndarray | None:
 
     A tensor that requires a gradient is an error, since no gradient would come back to it.
     """
-    torch = sys.modules.get("torch")  # a caller with tensors has imported it
-    if torch is None or not isinstance(value, torch.Tensor):
+    torch: Any = sys.modules.get("torch")  # a caller with tensors has imported it
+    tensor = getattr(torch, "Tensor", None)  # None while another thread imports it
+    if tensor is None or not isinstance(value, tensor):
         return None
     if value.requires_grad:
         raise TypeError("it requires a gradient; pass its detach(), or call roicy.torch")
