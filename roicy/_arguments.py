@@ -127,22 +127,54 @@ def _read(name: str, value: Any) -> np.ndarray:
             f"{name}: {spell_type(value)}, which is not computed yet; pass its compute(), or pool "
             "block by block: see docs/many_machines.md"
         )
-    offered = [one for one in (*ARRAY_PROTOCOLS, "__dlpack__") if hasattr(type(value), one)]
     try:
-        source = value if offered else memoryview(value)
-    except TypeError:
-        raise TypeError(
-            f"{name}: {spell_type(value)}, expected a numpy.ndarray, or what NumPy can read as one"
-        ) from None
-    try:
-        found = _of_bfloat16(source)
-        if found is not None:
-            return found
-        return np.from_dlpack(source) if offered == ["__dlpack__"] else np.asanyarray(source)
+        offered = _protocols_of(value)
+        source = value if offered else _buffer_of(value)
+        found = _of_tensor(value)
+        if found is None and source is not None:
+            of_dlpack = offered == ["__dlpack__"]
+            found = np.from_dlpack(source) if of_dlpack else np.asanyarray(source)
     except MemoryError:
         raise
     except Exception as error:  # of any kind, since it comes from the object
         raise TypeError(f"{name}: {spell_type(value)}, which NumPy cannot read: {error}") from None
+    if found is None:
+        raise TypeError(
+            f"{name}: {spell_type(value)}, expected a numpy.ndarray, or what NumPy can read as one"
+        )
+    return found
+
+
+def _protocols_of(value: Any) -> list[str]:
+    """Return the protocols by which an object gives its memory, other than the buffer protocol.
+
+    The class is asked first, since an attribute of the object may be costly: pictures of Pillow
+    copy their pixels.
+    """
+    names = (*ARRAY_PROTOCOLS, "__dlpack__")
+    found = [name for name in names if hasattr(type(value), name)]
+    if found or isinstance(value, type):
+        return found
+    return [name for name in names if hasattr(value, name)]
+
+
+def _buffer_of(value: Any) -> memoryview | None:
+    """Return the memory of an object that has the buffer protocol."""
+    try:
+        return memoryview(value)
+    except TypeError:
+        return None
+
+
+def items(name: str, value: Any) -> Any:
+    """Return the numbers of an array, or of what NumPy can read as one, in lists; others stay."""
+    if isinstance(value, (int, float, str, list, tuple, np.generic)) or value is None:
+        return value
+    try:
+        is_array = bool(_protocols_of(value)) or _buffer_of(value) is not None
+    except Exception:  # of any kind, since it comes from the object
+        is_array = True  # so that its error is shown
+    return taken(name, value).tolist() if is_array else value
 
 
 def _is_lazy(value: Any) -> bool:
@@ -153,15 +185,21 @@ def _is_lazy(value: Any) -> bool:
     return kind.__module__.startswith("dask") or value.__dask_graph__() is not None
 
 
-def _of_bfloat16(value: Any) -> np.ndarray | None:
-    """Return an array of a tensor of bfloat16, whose type PyTorch does not tell NumPy."""
-    torch = sys.modules.get("torch")  # a caller with tensors has imported it
-    if torch is None or not isinstance(value, torch.Tensor) or value.dtype is not torch.bfloat16:
+def _of_tensor(value: Any) -> np.ndarray | None:
+    """Return an array of a tensor of bfloat16, whose type PyTorch does not tell NumPy.
+
+    A tensor that requires a gradient is an error, since no gradient would come back to it.
+    """
+    torch: Any = sys.modules.get("torch")  # a caller with tensors has imported it
+    tensor = getattr(torch, "Tensor", None)  # None while another thread imports it
+    if tensor is None or not isinstance(value, tensor):
+        return None
+    if value.requires_grad:
+        raise TypeError("it requires a gradient; pass its detach(), or call roicy.torch")
+    if value.dtype is not torch.bfloat16:
         return None
     import ml_dtypes
 
-    if value.requires_grad:
-        raise TypeError("it requires a gradient; pass its detach(), or call roicy.torch")
     bits: np.ndarray = np.asarray(value.view(torch.int16))
     return bits.view(ml_dtypes.bfloat16)
 
@@ -232,14 +270,13 @@ def integer(name: str, value: Any, low: int, high: int) -> int:
 
 def is_pair(value: Any) -> bool:
     """Whether a value is a list of two."""
-    if isinstance(value, (tuple, list)):
-        return len(value) == 2
-    return isinstance(value, np.ndarray) and value.shape == (2,)
+    return isinstance(value, (tuple, list)) and len(value) == 2
 
 
 def two_of(name: str, value: Any, expected: str) -> Any:
     """Return two values.  A caller may have given one for both."""
-    if isinstance(value, (tuple, list)) or (isinstance(value, np.ndarray) and value.ndim == 1):
+    value = items(name, value)
+    if isinstance(value, (tuple, list)):
         if len(value) != 2:
             raise ValueError(f"{name}: {value!r}, expected {expected}")
         return value
@@ -296,6 +333,7 @@ def flag(name: str, value: Any) -> bool:
 
 def input_shape(name: str, value: Any, layout: Layout) -> tuple[int, int, int, int]:
     """Return the shape of the input, as (N, C, H, W)."""
+    value = items(name, value)
     if not isinstance(value, (tuple, list)) or len(value) != 4:
         raise ValueError(f"{name}: {value!r}, expected {layout.spell('N', 'C', 'H', 'W')}")
     first, *rest = (integer(name, extent, 0, 2**62) for extent in value)

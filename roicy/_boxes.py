@@ -24,8 +24,7 @@ NO_NUMBERS = "bOUSc"  # kinds of NumPy's types
 def box_counts(value: Any, box_count: int, image_count: int) -> list[int]:
     """Return the number of boxes of each image."""
     try:
-        listed = isinstance(value, (list, tuple, int))
-        numbers = integers(np.asarray(value) if listed else taken("boxes_num", value))
+        numbers = integers("boxes_num", value)
     except ValueError:
         raise ValueError("boxes_num: lists of different lengths, expected integers") from None
     if numbers.dtype.kind not in "iu" and numbers.size:
@@ -95,8 +94,9 @@ def _unboxed(array: np.ndarray, depth: int = 3) -> Any:
     ]
 
 
-def integers(array: np.ndarray) -> np.ndarray:
-    """Return an array, of integers where they come as objects."""
+def integers(name: str, value: Any) -> np.ndarray:
+    """Return an array of a list or of an array, of integers where they come as objects."""
+    array = np.asarray(value) if isinstance(value, (list, tuple, int)) else taken(name, value)
     return np.asarray(array.tolist()) if array.dtype.kind == "O" else array
 
 
@@ -109,7 +109,8 @@ def boxes_array(name: str, value: Any) -> np.ndarray:
     dtype = value.dtype
     if dtype.char in FLOATS and dtype.isnative:  # as in most calls
         return value
-    dtype = dtype.newbyteorder("=")
+    if not dtype.isnative:  # only such types have an order that can be changed
+        dtype = dtype.newbyteorder("=")
     if not (dtype.char in FLOATS or dtype.kind in "iu" or is_small(dtype)):
         raise TypeError(
             f"{name}: dtype {dtype.name}, expected float32, float64, float16, bfloat16 or integers"
@@ -175,7 +176,7 @@ def _check_number(name: str, value: Any) -> None:
 
 def with_images(name: str, value: Any, rows: np.ndarray, images: int | None) -> np.ndarray:
     """Return rows with the image of each in front; images: how many, None where not known."""
-    indices, boxes = integers(np.asarray(value)), len(rows)
+    indices, boxes = integers(name, value), len(rows)
     if indices.shape != (boxes,) or (indices.dtype.kind not in "iu" and indices.size):
         given = f"shape {indices.shape} of {indices.dtype.name}"
         raise ValueError(f"{name}: {given}, expected ({boxes},) integers, the image of each box")

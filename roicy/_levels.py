@@ -11,8 +11,6 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from . import _arguments
 from ._arguments import Layout
 
@@ -138,7 +136,8 @@ def scales(value: Any, pyramid: Pyramid | None, shapes: dict[str, Shape]) -> lis
 
 def scales_of_levels(value: Any, count: int) -> list[Scale]:
     """Return a scale for each level, of numbers or pairs."""
-    if not isinstance(value, (list, tuple, np.ndarray)) or len(value) != count:
+    value = _arguments.items("spatial_scale", value)
+    if not isinstance(value, (list, tuple)) or len(value) != count:
         raise ValueError(
             f"spatial_scale: {value!r}, expected a scale for each of the {count} levels"
         )
@@ -156,7 +155,8 @@ def check_same_scales(scales: list[Scale]) -> None:
 
 def _scales_from_heights(image_size: Any, shapes: dict[str, Shape]) -> list[Scale]:
     """Return the powers of two that are closest to the heights of maps divided by the image's."""
-    if not isinstance(image_size, (list, tuple)) or len(image_size) != 2:
+    image_size = _arguments.items("image_size", image_size)
+    if not _arguments.is_pair(image_size):
         raise ValueError(
             f"image_size: {image_size!r}, expected (height, width), or else spatial_scale"
         )

@@ -114,12 +114,12 @@ Counts = Indices | None
 Shape = tuple[SupportsIndex, ...] | Integers
 Pair = tuple[SupportsIndex, SupportsIndex] | Integers
 Threads = SupportsIndex | None
-Numbers = SupportsFloat | Sequence[SupportsFloat] | NDArray[Any] | None
+Numbers = SupportsFloat | Sequence[SupportsFloat] | Readable | None
 Frames = Picture | Sequence[Picture | tuple[Picture, ...]]
 BoxesOfFrames = Readable | Sequence[Any]
 Quantization = tuple[SupportsFloat, SupportsIndex] | None
-Extents = Readable | Sequence[Sequence[SupportsIndex]]
-Points = Sequence[SupportsIndex] | NDArray[np.integer[Any]] | None
+Extents = Readable | Sequence[Readable | Sequence[SupportsIndex]]
+Points = Indices | None
 if not TYPE_CHECKING:  # all of these, for pydantic
     for _name in set(globals()) - {"_OTHERS", *_OTHERS}:
         globals()[_name] = Annotated[globals()[_name], _ByClass()]
@@ -130,13 +130,14 @@ Antialias = bool | Literal["pillow", "nearest"]
 Border = Literal["image", "crop", "constant"]
 Channels = Literal["first", "last"]
 Color = Literal[
-    "nv12", "nv21", "nv16", "nv24", "i420", "yv12", "i422", "yuyv", "yuy2", "yvyu", "uyvy", "p010",
-    "rgb565",
+    "nv12", "nv21", "nv16", "nv61", "nv24", "nv42", "i420", "yv12", "i422", "i444", "p010", "p210",
+    "p410", "yuyv", "yuy2", "yvyu", "uyvy", "vyuy", "y210", "rgb565",
 ] | None  # fmt: skip
 Range = Literal["video", "full"]
 Matrix = Literal["bt601", "bt709", "bt2020"]
 Form = Literal["image", "rle"]
 Rule = Literal["torchvision", "detectron2", "mmdet"]
 PrototypeRule = Literal["ultralytics", "ultralytics_native", "yolov5", "yolov5_native"]
+PrototypeFit = Literal["letterbox", "letterbox_top_left", "stretch"]
 Method = Literal["bilinear", "nearest"]
 Padding = Literal["zeros", "border"]

@@ -203,13 +203,14 @@ class Call:
         self.weights = _arguments.floats("weights", weights)
         counts, form = points_of(points, len(extents), self.locations)
         n, _, m, d = self.value.shape
-        q = self.locations.shape[1] if self.locations.ndim > 1 else 0
+        q = self.locations.shape[1] if self.locations.ndim > 1 else "Q"
         for name, last, axes in ("locations", (2,), ", 2"), ("weights", (), ""):
             found, expected = getattr(self, name).shape, (n, q, m, *form, *last)
             if found != expected:
                 raise ValueError(
-                    f"{name}: shape {found}, expected {expected}, "
+                    f"{name}: shape {found}, expected ({', '.join(map(str, expected))}), "
                     f"(N, Q, M, L, P{axes}), or with `points` (N, Q, M, T{axes})"
+                    f"{swapped(self.locations, self.weights)}"
                 )
         nearest = _arguments.choice("mode", mode, MODES) == "nearest"
         border = _arguments.choice("padding", padding, PADDINGS) == "border"
@@ -238,6 +239,8 @@ class Call:
 def shapes_of(value: Any) -> tuple[tuple[int, int], ...]:
     """Return height and width of each level."""
     rows = value if isinstance(value, (list, tuple)) else _arguments.taken("shapes", value).tolist()
+    if isinstance(rows, (list, tuple)):
+        rows = [_arguments.items(f"shapes[{i}]", row) for i, row in enumerate(rows)]
     if not isinstance(rows, (list, tuple)) or not rows or not all(map(_arguments.is_pair, rows)):
         raise ValueError(f"shapes: {value!r}, expected (height, width) of each level")
     most = _arguments.MOST_PIXELS
@@ -248,16 +251,22 @@ def shapes_of(value: Any) -> tuple[tuple[int, int], ...]:
     return tuple(zip(height, width, strict=True))
 
 
-def points_of(value: Any, levels: int, locations: Any) -> tuple[tuple[int, ...], Any]:
-    """Return the points of each level, and the extents of their axes."""
+def points_of(value: Any, levels: int, locations: Any) -> tuple[tuple[Any, ...], Any]:
+    """Return the points of each level, and the extents of their axes, "P" where it is not known."""
     if value is None:
-        count = locations.shape[4] if locations.ndim == 6 else 0
+        count = locations.shape[4] if locations.ndim == 6 else "P"
         return (count,) * levels, (levels, count)
-    is_list = isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.ndim)
-    if not is_list or len(value) != levels:
+    given = _arguments.items("points", value)
+    if not isinstance(given, (list, tuple)) or len(given) != levels:
         raise ValueError(f"points: {value!r}, expected {levels} integers, one for each level")
-    counts = [_arguments.integer(f"points[{i}]", c, 0, MOST_NUMBERS) for i, c in enumerate(value)]
+    counts = [_arguments.integer(f"points[{i}]", c, 0, MOST_NUMBERS) for i, c in enumerate(given)]
     return tuple(counts), (sum(counts),)
+
+
+def swapped(locations: Any, weights: Any) -> str:
+    """Return what is said of locations and weights that seem to be in each other's place."""
+    seem = tuple(weights.shape) == (*locations.shape, 2)
+    return "; locations and weights seem to be swapped" if seem else ""
 
 
 @functools.lru_cache(maxsize=64)

@@ -229,6 +229,7 @@ def _masks(given: Any) -> np.ndarray:
 
 def image_size(value: Any) -> tuple[int, int]:
     """Return height and width of images."""
+    value = _arguments.items("image_shape", value)
     if not _arguments.is_pair(value):
         raise ValueError(f"image_shape: {value!r}, expected two integers, (height, width)")
     most = _arguments.MOST_PIXELS

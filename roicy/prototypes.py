@@ -18,6 +18,7 @@ else:
 __all__ = ["prototype_masks"]
 
 RULES = ("ultralytics", "ultralytics_native", "yolov5", "yolov5_native")
+FITS = ("letterbox", "letterbox_top_left", "stretch")
 STRIDE = 4  # pixels of the network's input along a side of a prototype's pixel
 MOST_PIXELS = 2**29  # of a prototype: int32 must hold places among STRIDE times as many
 
@@ -40,15 +41,16 @@ class Mixed(NamedTuple):
 def prototype_masks(
     prototypes: t.Readable, coefficients: t.Readable, boxes: t.Rows, image_shape: t.Shape, *,
     threshold: t.Number | None = 0.5, rule: t.PrototypeRule = "ultralytics",
-    format: Literal["image"] = "image", out: t.AnyArray | None = None,
-    num_threads: t.Threads = None,
+    fit: t.PrototypeFit = "letterbox", format: Literal["image"] = "image",
+    out: t.AnyArray | None = None, num_threads: t.Threads = None,
 ) -> t.NDArray[Any]:  # fmt: skip
     ...
 @overload
 def prototype_masks(
     prototypes: t.Readable, coefficients: t.Readable, boxes: t.Rows, image_shape: t.Shape, *,
     threshold: t.Number | None = 0.5, rule: t.PrototypeRule = "ultralytics",
-    format: Literal["rle"], out: t.AnyArray | None = None, num_threads: t.Threads = None,
+    fit: t.PrototypeFit = "letterbox", format: Literal["rle"], out: t.AnyArray | None = None,
+    num_threads: t.Threads = None,
 ) -> list[masks.Code]:  # fmt: skip
     ...
 
@@ -56,7 +58,8 @@ def prototype_masks(
 def prototype_masks(
     prototypes: t.Readable, coefficients: t.Readable, boxes: t.Rows, image_shape: t.Shape, *,
     threshold: t.Number | None = 0.5, rule: t.PrototypeRule = "ultralytics",
-    format: t.Form = "image", out: t.AnyArray | None = None, num_threads: t.Threads = None,
+    fit: t.PrototypeFit = "letterbox", format: t.Form = "image", out: t.AnyArray | None = None,
+    num_threads: t.Threads = None,
 ) -> t.NDArray[Any] | list[masks.Code]:  # fmt: skip
     """Masks of YOLO: sums of prototypes, cut to boxes in images of their own, or run-length coded.
 
@@ -67,8 +70,8 @@ def prototype_masks(
 
     - "ultralytics": the image is the network's input, or has its shape.  Sums are resized, then
       squashed, then cut to the box.
-    - "ultralytics_native": the same for the picture that the input was made from, by a resize
-      that keeps its shape, and padding on both sides.  The padding's part of a sum is left out.
+    - "ultralytics_native": the same for the picture that the input was made from, as `fit` says.
+      The padding's part of a sum is left out.
     - "yolov5": the image is as for "ultralytics".  Sums are squashed and cut to the box, at the
       size of the prototypes, and then resized.
     - "yolov5_native": sums are squashed.  The padding's part is left out, in whole pixels of the
@@ -91,6 +94,11 @@ def prototype_masks(
         compared before that; with 0.5 those above 0 are set.  None: images of the values.
     rule : {"ultralytics", "ultralytics_native", "yolov5", "yolov5_native"}, optional
         Whose pixels are computed; see above.
+    fit : {"letterbox", "letterbox_top_left", "stretch"}, optional
+        How the picture became the input, for the rules that end with "native".  "letterbox": its
+        sides have one scale, and padding is on both sides.  "letterbox_top_left": padding is at the
+        right or the bottom alone, as by Ultralytics' ``LetterBox(center=False)``.  "stretch": there
+        is no padding, and each side has a scale of its own.
     format : {"image", "rle"}, optional
         As in :func:`roicy.paste_masks`.
     out : ndarray (K, H, W), optional
@@ -107,10 +115,11 @@ def prototype_masks(
     Notes
     -----
     The rules are those of ``process_mask(upsample=True)`` and ``process_mask_native`` of
-    Ultralytics 8.4, and of YOLOv5 and Ultralytics up to 8.2.  For ``upsample=False`` pass the shape
-    of a prototype as `image_shape`, and boxes in its pixels.  PyTorch adds the products of a sum in
-    another order.  So sums differ in their last bits, and a pixel may differ where its value is
-    that near to the threshold: see :doc:`/deployed`.
+    Ultralytics 8.4, and of YOLOv5 and Ultralytics up to 8.2; for "letterbox_top_left" with
+    ``scale_masks(padding=False)`` in ``process_mask_native``.  For ``upsample=False`` pass the
+    shape of a prototype as `image_shape`, and boxes in its pixels.  PyTorch adds the products of a
+    sum in another order.  So sums differ in their last bits, and a pixel may differ where its value
+    is that near to the threshold: see :doc:`/deployed`.
 
     Examples
     --------
@@ -133,6 +142,8 @@ def prototype_masks(
     shape = masks.image_size(image_shape)
     coded = _arguments.choice("format", format, masks.FORMATS) == "rle"
     early = _arguments.choice("rule", rule, RULES).startswith("yolov5")
+    if _arguments.choice("fit", fit, FITS) != FITS[0] and not rule.endswith("native"):
+        raise ValueError(f"fit: {fit!r}, expected 'letterbox', since rule {rule!r} has no padding")
     computed = np.dtype(planes.dtype) if planes.dtype.char in "fd" else FLOAT32
     least = _least(threshold, coded, early, computed)
     threads = _threads.resolve(num_threads)
@@ -140,7 +151,7 @@ def prototype_masks(
     with np.errstate(all="ignore"):  # what overflows is found
         corners = masks.finite(rows, rows.astype(computed), computed)
     places, inside = _places(corners, planes.shape[1:], shape, rule == "yolov5")
-    window = _window(planes.shape[1:], shape, rule)
+    window = _window(planes.shape[1:], shape, rule, fit)
 
     def mixed() -> Mixed:
         with np.errstate(all="ignore"):  # coefficients may be too large for the type
@@ -181,11 +192,13 @@ def _least(value: Any, coded: bool, early: bool, computed: np.dtype) -> float | 
 
 
 def _window(
-    planes: tuple[int, ...], shape: tuple[int, int], rule: str
+    planes: tuple[int, ...], shape: tuple[int, int], rule: str, fit: str
 ) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
     """Return times, skipped and shown of Mixed."""
-    times, skipped, shown = 1, [0, 0], list(planes)
-    if rule == "ultralytics_native" and all(shape):
+    times, skipped, shown, centred = 1, [0, 0], list(planes), fit == "letterbox"
+    if not all(shape) or fit == "stretch":
+        pass
+    elif rule == "ultralytics_native":
         # Prototypes are enlarged until the padding ends between two pixels.
         kept = _kept([STRIDE * extent for extent in planes], shape)
         padding = [STRIDE * extent - most for extent, most in zip(planes, kept, strict=True)]
@@ -193,11 +206,14 @@ def _window(
         times = next(n for n in (1, 2, STRIDE) if not any(n * end % STRIDE for end in ends))
         shown = _kept([times * extent for extent in planes], shape)
         around = zip(planes, shown, strict=True)
-        skipped = [round((times * extent - most) / 2 - 0.1) for extent, most in around]
-    elif rule == "yolov5_native" and all(shape):
+        if centred:
+            skipped = [round((times * extent - most) / 2 - 0.1) for extent, most in around]
+    elif rule == "yolov5_native":
         gain = min(extent / side for extent, side in zip(planes, shape, strict=True))
-        around = [(extent - side * gain) / 2 for extent, side in zip(planes, shape, strict=True)]
-        skipped = [int(end) for end in around]
+        around = [extent - side * gain for extent, side in zip(planes, shape, strict=True)]
+        if centred:
+            around = [end / 2 for end in around]
+            skipped = [int(end) for end in around]
         stops = [int(extent - end) for extent, end in zip(planes, around, strict=True)]
         shown = [max(stop - first, 1) for stop, first in zip(stops, skipped, strict=True)]
     return times, tuple(skipped[::-1]), tuple(shown[::-1])

@@ -558,30 +558,33 @@ def resize_matrix(n, pixels, first=0, extent=None):
     return weights
 
 
-def letterbox(n, pixels, gain, times):
+def letterbox(n, pixels, gain, times, centred=True):
     """Return where a picture that was resized by `gain` begins among `times` * n numbers, and on
     how many of them it lies, as Ultralytics has it.
     """
     extent = max(round(pixels * gain * times), 1)
-    return round((n * times - extent) / 2 - 0.1), extent
+    return round((n * times - extent) / 2 - 0.1) if centred else 0, extent
 
 
-def prototype_masks(prototypes, coefficients, boxes, shape, rule):
+def prototype_masks(prototypes, coefficients, boxes, shape, rule, fit="letterbox"):
     """Return masks (K, H, W) of prototypes (C, h, w)."""
     masks = np.einsum("kc,cyx->kyx", coefficients.astype(np.float64), prototypes)
     sizes = list(zip(prototypes.shape[1:], shape, strict=True))
-    gain, axes = min(n / pixels for n, pixels in sizes), []
+    gain, axes, centred = min(n / pixels for n, pixels in sizes), [], fit == "letterbox"
     for n, pixels in sizes:
-        if rule == "ultralytics_native":
+        if fit == "stretch":
+            axes.append(resize_matrix(n, pixels))
+        elif rule == "ultralytics_native":
             for times in (1, 2, 4):
                 whole = [(4 * m - letterbox(m, size, gain, 4)[1]) for m, size in sizes]
                 if all(times * end % 4 == 0 for one in whole for end in (one, one // 2)):
                     break
-            weights = resize_matrix(n * times, pixels, *letterbox(n, pixels, gain, times))
+            weights = resize_matrix(n * times, pixels, *letterbox(n, pixels, gain, times, centred))
             axes.append(weights @ resize_matrix(n, n * times))
         elif rule == "yolov5_native":
-            pad = (n - pixels * gain) / 2
-            axes.append(resize_matrix(n, pixels, int(pad), max(int(n - pad) - int(pad), 1)))
+            pad = (n - pixels * gain) / (2 if centred else 1)
+            first = int(pad) if centred else 0
+            axes.append(resize_matrix(n, pixels, first, max(int(n - pad) - first, 1)))
         else:
             axes.append(resize_matrix(n, pixels))
     if rule.startswith("yolov5"):

@@ -7,6 +7,7 @@ import pytest
 from conftest import SUMS, WITH_BOX_GRADIENTS, operator
 
 import roicy
+from roicy.compat import onnx, paddle
 
 INPUT = np.ones((4, 8, 6, 6), np.float32)
 BOXES = np.array([[0, 0, 0, 3, 3], [3, 1, 1, 4, 4]], np.float32)
@@ -398,3 +399,77 @@ def test_images_that_do_not_exist_are_said_to():
         boxes = np.array([[index, 0, 0, 2, 2]], np.float16)
         with pytest.raises(ValueError, match=rf"boxes\[0\]: batch index {message}"):
             roicy.roi_align(x, boxes, 1)
+
+
+class Failing:
+    """An object that fails whatever it is asked for."""
+
+    def __getattr__(self, name):
+        raise RuntimeError(f"no {name} today")
+
+
+class Anything:
+    """An object that has all attributes."""
+
+    def __getattr__(self, name):
+        return lambda *positional, **named: 1
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (Failing(), "Failing, which NumPy cannot read: no __array__ today"),
+        (Anything(), "Anything, which NumPy cannot read: "),
+        (np.ndarray, "builtins.type, expected a numpy.ndarray, or what NumPy can read as one"),
+        (object(), "builtins.object, expected a numpy.ndarray, or what"),
+    ],
+    ids=str,
+)
+def test_objects_that_are_no_arrays(value, message):
+    x, boxes = INPUT, BOXES
+    for name, call in (
+        ("input", lambda: roicy.roi_align(value, boxes, 2)),
+        ("boxes", lambda: roicy.roi_align(x, value, 2)),
+        ("frames", lambda: roicy.crop(value, boxes[:, 1:], 2)),
+        ("masks", lambda: roicy.paste_masks(value, boxes[:, 1:], (5, 6))),
+    ):
+        with pytest.raises(TypeError, match=rf"^{name}: \S*{message}"):
+            call()
+    with pytest.raises(TypeError, match="^output_size: "):
+        roicy.roi_align(x, boxes, value)
+
+
+def test_masks_that_would_be_lost():
+    """Masked arrays are refused where numbers are listed, too."""
+    x, boxes = INPUT, BOXES
+    indices = np.ma.masked_array(np.zeros(len(boxes), int), mask=np.arange(len(boxes)) == 1)
+    pair, three = (np.ma.masked_array([2.0] * n, mask=np.arange(n) == 1) for n in (2, 3))
+    for name, call in (
+        ("batch_indices", lambda: onnx.RoiAlign(x, boxes[:, 1:], indices)),
+        ("output_size", lambda: roicy.roi_align(x, boxes, pair.astype(int))),
+        ("spatial_scale", lambda: roicy.roi_align(x, boxes, 2, spatial_scale=pair)),
+        ("mean", lambda: roicy.crop(x[0, 0], boxes[:, 1:], 2, mean=three)),
+        ("data", lambda: paddle.create_lod_tensor(np.ma.masked_array(boxes), [[2]])),
+        ("rois_lod", lambda: paddle.roi_pool(x, boxes[:, 1:], 1, 1, rois_lod=indices)),
+    ):
+        with pytest.raises(TypeError, match=f"^{name}: a masked array, whose mask would be lost"):
+            call()
+
+
+@pytest.mark.parametrize("kind", ["float32", "float64", "bfloat16"])
+def test_tensors_that_require_a_gradient(kind):
+    """None would come back to them; the error says where there are gradients."""
+    torch = pytest.importorskip("torch")
+    x, boxes = torch.from_numpy(INPUT), torch.from_numpy(BOXES)
+    x, boxes = (one.to(getattr(torch, kind)).requires_grad_() for one in (x, boxes))
+    plain = boxes.detach().float().numpy()
+    message = r"torch.Tensor, .*: it requires a gradient; pass its detach\(\), or call roicy.torch$"
+    for name, call in (
+        ("input", lambda: roicy.roi_align(x, plain, 2)),
+        ("boxes", lambda: roicy.roi_align(x.detach(), boxes, 2)),
+        (r"boxes\[0\]", lambda: roicy.roi_align(x.detach(), [boxes[:, 1:]] * 4, 2)),
+        ("frames", lambda: roicy.crop(x[0, 0], plain[:, 1:], 2)),
+        ("mean", lambda: roicy.crop(plain, plain[:, 1:], 2, mean=x[0, 0, 0, :1])),
+    ):
+        with pytest.raises(TypeError, match=f"^{name}: {message}"):
+            call()

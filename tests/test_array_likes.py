@@ -65,6 +65,23 @@ class WithDLPack:
         return self.array.__dlpack_device__()
 
 
+class OfInstance:
+    """An object whose own attribute NumPy reads, and not its class's."""
+
+    def __init__(self, array, name="__array_interface__"):
+        setattr(self, name, getattr(array, name))
+
+
+class ByGetattr:
+    """Memory that NumPy reads by attributes that the class does not have."""
+
+    def __init__(self, array):
+        self._array = array
+
+    def __getattr__(self, name):
+        return getattr(self._array, name)
+
+
 def as_ctypes(array):
     kind = {"f": ctypes.c_float, "d": ctypes.c_double, "i": ctypes.c_int32}[array.dtype.char]
     for extent in array.shape[::-1]:
@@ -77,7 +94,10 @@ def as_memmap(array, path):
     return np.memmap(path, array.dtype, "r", shape=array.shape)
 
 
-ARRAY_LIKES = [WithArray, WithInterface, WithDLPack, memoryview, as_ctypes, "memmap", "torch"]
+ARRAY_LIKES = [
+    WithArray, WithInterface, WithDLPack, OfInstance, ByGetattr, memoryview, as_ctypes, "memmap",
+    "torch",
+]  # fmt: skip
 
 
 @pytest.fixture(params=ARRAY_LIKES, ids=lambda kind: getattr(kind, "__name__", kind))
@@ -121,6 +141,59 @@ def test_array_likes(name, like, rng):
     if name in WITH_BOX_GRADIENTS:
         backward = operator(name, "_backward_boxes")
         assert_same_bits(backward(like(g), like(x), like(boxes)), backward(g, x, boxes))
+
+
+@pytest.mark.parametrize("name", ["__array__", "__array_struct__", "__dlpack__"])
+def test_protocols_of_an_instance(name, rng):
+    x, boxes = make(rng)
+    given = OfInstance(x, name)
+    if name == "__dlpack__":
+        given.__dlpack_device__ = x.__dlpack_device__
+    assert_same_bits(roicy.roi_align(given, boxes, 2), roicy.roi_align(x, boxes, 2))
+
+
+def test_pictures_are_not_copied_to_be_asked(rng):
+    """An attribute that the class has may be costly, and is read once, by NumPy."""
+    asked = []
+
+    class Picture:
+        @property
+        def __array_interface__(self):
+            asked.append(self)
+            return frame.__array_interface__
+
+    frame = np.zeros((9, 9, 3), np.uint8)
+    roicy.crop(Picture(), [[0, 0, 4, 4]], 2)
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize("form", [np.array, memoryview, WithArray, "torch"])
+def test_numbers_in_arrays(form, rng):
+    """What is a list of numbers may be an array, or what NumPy reads as one, everywhere."""
+    form = pytest.importorskip("torch").from_numpy if form == "torch" else form
+    like = form if form is np.array else lambda numbers: form(np.array(numbers))
+    x, boxes = make(rng)
+    coarse, frame = x[:, :, ::2, ::2].copy(), (x[0, :3] * 50).transpose(1, 2, 0).copy()
+    masks, grad, rows = x[:, 0], np.ones((len(boxes), 8, 2, 3), np.float32), boxes[:3, 1:]
+    levels, at = [(4, 5), (2, 5)], rng.random((1, 3, 2, 5, 2), dtype=np.float32)
+    value, weights = x.reshape(1, -1, 2, 3)[:, :30], at[..., 0]
+    colours = [0.5, 0.25, 0.75]
+
+    def calls(of):
+        yield roicy.roi_align(x, boxes, of([2, 3]))
+        yield roicy.roi_align(x, boxes, 2, spatial_scale=of([0.5, 0.25]))
+        yield roicy.roi_align_backward(grad, boxes, of([3, 8, 20, 30]))
+        yield roicy.multiscale_roi_align([x, coarse], boxes, 2, spatial_scale=of([0.5, 0.25]))
+        yield roicy.multiscale_roi_align([x, coarse], boxes, 2, image_size=of([40, 60]))
+        yield roicy.paste_masks(masks, rows, of([21, 30]))
+        options = {"mean": of(colours), "std": of(colours), "scale": of(colours)}
+        yield roicy.crop(frame, rows, of([4, 5]), pad_value=of(colours), **options)
+        by = {"points": of([2, 3])}
+        yield roicy.deformable_attention(value, of(levels), at, weights, **by)
+        yield roicy.deformable_attention(value, [of(pair) for pair in levels], at, weights, **by)
+
+    for got, expected in zip(calls(like), calls(list), strict=True):
+        assert_same_bits(got, expected)
 
 
 NO_BOXES = [[], (), np.array([]), np.array([], int), np.array([], object), np.empty((0, 4))]
@@ -401,6 +474,7 @@ def test_boxes_of_one_image(name, dtype, layout, rng):
     assert empty.shape == g[:0].shape
 
 
+STRINGS = getattr(np.dtypes, "StringDType", lambda: "U1")()
 X = np.ones((2, 4, 6, 6), np.float32)
 ARRAY = np.ones((2, 4), np.float32)
 WRONG_BOXES = [
@@ -422,6 +496,8 @@ WRONG_BOXES = [
     ([[0, 0, 0, np.array(True), 3]], TypeError, r"boxes\[0\]\[3\]: numpy.ndarray, expected a"),
     ([[0, 0, 0, np.ma.masked, 3]], TypeError, r"boxes\[0\]\[3\]: numpy.*, expected a number"),
     ([np.ma.array(np.ones(5), mask=[0, 1, 0, 0, 0])], TypeError, r"boxes\[0\]: a masked array"),
+    (np.array([["1"] * 5], STRINGS), TypeError, "boxes: dtype StringDType.*, expected float32, fl"),
+    ([np.array(["1"] * 5, STRINGS)], TypeError, r"boxes.*: dtype StringDType.*, expected "),
     ([[0, 0, 0, 3, 3], np.ones(5, bool)], TypeError, r"boxes\[1\]: dtype bool, expected numbers"),
     ([[0, 0, 0, math.nan, 3]], ValueError, r"boxes\[0\]: x2 is nan, expected a finite"),
     ([[0, 0, 0, 3, 3], [2, 0, 0, 3, 3]], ValueError, r"boxes\[1\]: batch index 2 is outside"),

@@ -321,9 +321,19 @@ WRONG = {
         "locations": PLACES[..., :1]
     },
     r"locations: shape \(1, 5, 3, 1, 2, 2\), expected \(2, 5, ": {"locations": PLACES[:1]},
-    r"locations: shape \(2, 5, 3, 2, 2\), expected \(2, 5, 3, 1, 0, 2\)": {
+    r"locations: shape \(2, 5, 3, 2, 2\), expected \(2, 5, 3, 1, P, 2\), .* T, 2\)$": {
         "locations": PLACES[:, :, :, 0]
     },
+    r"locations: shape \(2, 5, 3, 1, 2\), .* 2\); locations and weights seem to be swapped$": {
+        "locations": BY,
+        "weights": PLACES,
+    },
+    r"locations: shape \(2, 5, 3, 2\), expected \(2, 5, 3, 2, 2\), .* seem to be swapped$": {
+        "locations": BY[:, :, :, 0],
+        "weights": PLACES[:, :, :, 0],
+        "points": [2],
+    },
+    r"shapes\[0\]: a masked array, whose mask": {"shapes": [np.ma.masked_array([2, 3], [0, 1])]},
     r"locations: .* expected \(2, 5, 3, 2, 2\), \(N, Q, M, L, P, 2\), or with": {"points": [2]},
     r"weights: shape \(2, 4, 3, 1, 2\), expected \(2, 5, 3, 1, 2\)": {"weights": BY[:, :4]},
     r"points: \[1, 1\], expected 1 integers": {"points": [1, 1]},

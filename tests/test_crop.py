@@ -1,6 +1,8 @@
 """roicy.crop against its definition, its guarantees and its errors."""
 
 import itertools
+import re
+import warnings
 
 import numpy as np
 import pytest
@@ -382,6 +384,57 @@ def test_boxes_that_are_shares(recwarn):
     assert not recwarn.list
     with pytest.warns(UserWarning, match="boxes: all coordinates are of 0..1, and read as pixels"):
         roicy.crop(FRAMES, [[0.1, 0.2, 0.5, 1], [0, 0, 0.5, 1]], 4)
+
+
+COCO = np.array([[100, 200, 50, 80], [10, 20, 300, 200], [300, 10, 40, 90.5]])
+
+
+@pytest.mark.parametrize(
+    ("boxes", "warned"),
+    [
+        (COCO, True), (COCO[:1], True), (np.insert(COCO, 0, 0, axis=1), True), ([COCO], True),
+        (COCO[[2, 2, 2]], True), (COCO[2:], False), (COCO[[1, 2]], False),
+        ([[640, 0, 0, 480]], False), ([[640, 480, 0, 0]], False), ([[600, 470, 7, 9]], False),
+        ([[500, 400, 300, 100]], False), ([[100, 200, 50, 0.5]], False),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("color", [None, "nv12"])
+def test_boxes_of_coco(boxes, warned, color, recwarn):
+    """Rows x, y, w, h are warned of; boxes that are mirrored on purpose mostly are not."""
+    frame = np.zeros((720, 640) if color else (480, 640, 3), np.uint8)
+    roicy.crop(frame, boxes, 4, color=color)
+    found = [(str(warning.message), warning.filename) for warning in recwarn]
+    assert len(found) == warned
+    if warned:
+        assert re.match(r"boxes: x2 < x1 or y2 < y1, .* \[x, y, x \+ w, y \+ h\]$", found[0][0])
+        assert found[0][1] == __file__
+
+
+@pytest.mark.parametrize(
+    ("shape", "boxes", "height"),
+    [
+        ((1620, 1920), [[0, 0, 1920, 1080]], 1080), ((720, 640), [[1, 2, 30, 40]], 480),
+        ((1632, 1920), [[0, 5, 6, 7, 8, 0.1]], 1088),
+        ((1920, 720), [[[0.5, 0, 3], [0, 1, 4]]], 1280),
+        ((1200, 1280), [[[0, 0], [9, 0], [9, 9], [0, 9]]], 800), ((432, 352), [[0, 0, 9, 9]], 288),
+        ((1620, 1920), [[0, 0, 1920, 1081]], None), ((1080, 1920), [[0, 0, 9, 9]], None),
+        ((480, 640), [[0, 0, 9, 9]], None), ((720, 720), [[0, 0, 9, 9]], None),
+        ((90, 80), [[0, 0, 9, 9]], None), ((720, 640), np.empty((0, 4)), None),
+        ((1620, 1920, 1), [[0, 0, 9, 9]], None),
+    ],
+)  # fmt: skip
+def test_frames_that_lack_a_color(shape, boxes, height, recwarn):
+    """A frame of one channel with the rows of NV12, whose boxes end where Y does, is warned of."""
+    warnings.simplefilter("always")
+    for dtype in (np.uint8, np.uint16, np.float32):
+        frame, warned = np.zeros(shape, dtype), height is not None and dtype != np.float32
+        roicy.crop(frame, boxes, 4)
+        roicy.crop([frame], [np.array(boxes)[:, 1:] if np.shape(boxes)[1:] == (6,) else boxes], 4)
+        found = [str(warning.message) for warning in recwarn]
+        assert len(found) == 2 * warned
+        expected = f"frames: {shape[0]} x {shape[1]} of one channel, as a frame of {height} x "
+        assert all(one.startswith(expected) for one in found)
+        recwarn.clear()
 
 
 @pytest.mark.parametrize(("frame", "given", "message"), SUSPICIOUS)

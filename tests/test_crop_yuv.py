@@ -1,9 +1,12 @@
 """roicy.crop of frames of YCbCr."""
 
+import re
+
 import numpy as np
 import pytest
 import reference
 from conftest import ISAS, pairs
+from test_array_likes import WithArray
 from test_bounds import fenced, needs_fences
 from test_crop import BOXES
 from test_crop_warp import CORNERS
@@ -11,18 +14,21 @@ from test_crop_warp import CORNERS
 import roicy
 
 OF_420 = ["nv12", "nv21", "i420", "yv12", "p010"]
-PACKED = ["yuyv", "yuy2", "yvyu", "uyvy"]
-COLORS = [*OF_420, *PACKED, "nv16", "nv24", "i422"]
+PACKED = ["yuyv", "yuy2", "yvyu", "uyvy", "vyuy", "y210"]
+OF_444 = ["nv24", "nv42", "i444", "p410"]
+COLORS = [*OF_420, *PACKED, *OF_444, "nv16", "nv61", "i422", "p210"]
+WIDE = ["p010", "p210", "p410", "y210"]
+V_FIRST = ["nv21", "nv61", "nv42", "yv12", "yvyu", "vyuy"]
 # A byte is rounded, and what is lost in three products and their scales is less than 0.07.
 ROUNDED = {"rtol": 0, "atol": 0.57}
 
 
 def planes_of(color, height=22, width=38, seed=0):
     """Return random Y, U and V, and how many bits they have."""
-    bits = 10 if color == "p010" else 8
+    bits = 10 if color in WIDE else 8
     rng = np.random.default_rng(seed)
     rows = (height + 1) // 2 if color in OF_420 else height
-    columns = width if color == "nv24" else (width + 1) // 2
+    columns = width if color in OF_444 else (width + 1) // 2
     shapes = [(height, width), *[(rows, columns)] * 2]
     return [rng.integers(0, 2**bits, shape, dtype=np.uint16) for shape in shapes], bits
 
@@ -30,17 +36,17 @@ def planes_of(color, height=22, width=38, seed=0):
 def stored(color, planes):
     """Return planes as the tuple that a camera gives, or None, and as one array, or None."""
     y, u, v = planes
-    u, v = (v, u) if color in ("nv21", "yv12", "yvyu") else (u, v)
-    dtype, shift = (np.uint16, 6) if color == "p010" else (np.uint8, 0)
+    u, v = (v, u) if color in V_FIRST else (u, v)
+    dtype, shift = (np.uint16, 6) if color in WIDE else (np.uint8, 0)
     y, u, v = ((plane << shift).astype(dtype) for plane in (y, u, v))
-    even = y.shape[1] % 2 == 0 or color == "nv24"
+    even = y.shape[1] % 2 == 0 or color in OF_444
     if color in PACKED and not even:
         return None, None
     if color in PACKED:
         both = np.stack([u, v], -1).reshape(y.shape)
-        pairs_of = [both, y] if color == "uyvy" else [y, both]
+        pairs_of = [both, y] if color in ("uyvy", "vyuy") else [y, both]
         return None, np.stack(pairs_of, -1)
-    if color in ("i420", "yv12", "i422"):
+    if color in ("i420", "yv12", "i422", "i444"):
         flat = np.concatenate([plane.reshape(-1) for plane in (y, u, v)])
         return (y, u, v), flat.reshape(-1, y.shape[1]) if even else None
     both = np.stack([u, v], -1)
@@ -80,7 +86,10 @@ def test_every_pixel(color, color_range, color_matrix, isa):
                 np.testing.assert_allclose(got, want, **ROUNDED)
 
 
-@pairs(color=["nv12", "i420", "yuyv", "p010", "nv24", "i422", "rgb565"], isa=ISAS)
+@pairs(
+    color=["nv12", "i420", "yuyv", "p010", "nv24", "i422", "i444", "p410", "y210", "rgb565"],
+    isa=ISAS,
+)
 def test_same_as_of_the_converted_frame(color, isa):
     """In every way to read a frame: strips, rows, regions of frames and of boxes."""
     frame = np.random.default_rng(0).integers(0, 2**16, (130, 210), np.uint16)
@@ -119,7 +128,7 @@ def test_nothing_beside_a_converted_region_is_read(color, size, upright, isa):
     which are converted to the memory before and after each black one.
     """
     shapes = [plane.shape for plane in planes_of(color, 706, 4)[0]]
-    more = 2 if color == "p010" else 0  # bits
+    more = 2 if color in WIDE else 0  # bits
 
     def filled(luma):
         if color == "rgb565":
@@ -260,7 +269,10 @@ def test_opencv(color, code):
 
 
 def test_rgb565(isa):
-    """All numbers of 16 bits, as FFmpeg and others widen them: high bits are repeated."""
+    """All numbers of 16 bits, as FFmpeg and others widen them: high bits are repeated.
+
+    Its page says how far this is from exact numbers, and how many OpenCV writes in their place.
+    """
     frame = np.arange(2**16, dtype=np.uint16).reshape(256, 256)
     red, green, blue = frame >> 11, frame >> 5 & 63, frame & 31
     want = np.stack([red << 3 | red >> 2, green << 2 | green >> 4, blue << 3 | blue >> 2], -1)
@@ -268,12 +280,36 @@ def test_rgb565(isa):
     wide = np.zeros((512, 600), np.uint16)[1::2, 300:44:-1]
     wide[...] = frame
     of_bytes = frame.view(np.uint8).reshape(256, 256, 2)
-    for given in (frame, frame[None], wide, of_bytes, np.asfortranarray(of_bytes)):
+    memory = np.frombuffer(b"x" + frame.tobytes() + b"xxx", np.uint8)
+    odd = np.ndarray((256, 256, 2), np.uint8, memory, 1, (512, 2, 1))
+    padded_rows = np.zeros((256, 600), np.uint8)[:, 3:515]
+    padded_rows[...] = of_bytes.reshape(256, 512)
+    for given in (
+        frame, frame[None], wide, of_bytes, of_bytes[None], of_bytes.reshape(256, 512), odd,
+        of_bytes.reshape(1, 256, 512), np.asfortranarray(of_bytes), memoryview(of_bytes),
+        WithArray(of_bytes), WithArray(frame), padded_rows, of_bytes[..., ::-1].copy()[..., ::-1],
+    ):  # fmt: skip
         got = roicy.crop(given, [(0, 0, 256, 256)], (256, 256), **options)[0]
         np.testing.assert_array_equal(got, want)
+    exact = np.stack([red / 31, green / 63, blue / 31], -1) * 255
+    assert 0.71 < np.abs(want - exact).max() < 0.72
+    with pytest.raises(TypeError, match="frames: a masked array, whose mask would be lost"):
+        roicy.crop(np.ma.masked_array(of_bytes), BOXES, 4, color="rgb565")
     for width in (1, 2, 67):
         got = roicy.crop(frame[:3, :width], [(0, 0, width, 3)], (3, width), **options)[0]
         np.testing.assert_array_equal(got, want[:3, :width])
+
+
+def test_rgb565_of_others():
+    """OpenCV has the high bits, and zeros below them; Pillow rounds down."""
+    cv2, image = pytest.importorskip("cv2"), pytest.importorskip("PIL.Image")
+    frame = np.arange(2**16, dtype=np.uint16).reshape(256, 256)
+    options = {"color": "rgb565", "channels": "last", "dtype": np.uint8}
+    got = roicy.crop(frame, [(0, 0, 256, 256)], (256, 256), **options)[0]
+    of_opencv = cv2.cvtColor(frame.view(np.uint8).reshape(256, 256, 2), cv2.COLOR_BGR5652RGB)
+    np.testing.assert_array_equal(got & np.uint8([248, 252, 248]), of_opencv)
+    of_pillow = np.asarray(image.frombytes("RGB", (256, 256), frame.tobytes(), "raw", "BGR;16"))
+    np.testing.assert_allclose(got.astype(int), of_pillow, rtol=0, atol=1)
 
 
 @pytest.mark.parametrize("apart", [0, 7, 200])
@@ -287,6 +323,46 @@ def test_planes_with_a_stride_of_packed_ones(apart, isa):
         plane[...] = values
     want = roicy.crop(tuple(plane.astype(np.uint8) for plane in planes), BOXES, 9, color="i422")
     np.testing.assert_array_equal(roicy.crop(given, BOXES, 9, color="i422"), want)
+
+
+@pytest.mark.parametrize(
+    ("name", "like"),
+    [("yuv420p10le", "p010"), ("I010", "p010"), ("yuv422p10", "p210"), ("yuv444p12le", "p410")],
+)
+def test_low_bits(name, like):
+    """The line that an error names makes a format of them that is taken."""
+    planes, bits = planes_of(like)
+    y, u, v = (plane << (2 if "12" in name else 0) for plane in planes)
+    with pytest.raises(ValueError, match=f"color: '{name}', expected one of nv12, ") as caught:
+        roicy.crop((y, u, v), BOXES, 9, color=name)
+    assert str(caught.value).endswith(f"{like!r}")
+    line, color = re.search(r"pass (.*) and color='(.*)'$", str(caught.value)).groups()
+    made = eval(line, {"y": y, "u": u, "v": v, "numpy": np})
+    got = roicy.crop(made, [(0, 0, 38, 22)], (22, 38), color=color, channels="last")[0]
+    want = reference.rgb_of_yuv(planes, "video", "bt601", bits)
+    np.testing.assert_allclose(got, want, **ROUNDED)
+
+
+@needs_fences
+@pairs(color=["i422", "i444"], at_end=[False, True], same=[False, True], isa=ISAS)
+def test_planes_of_one_memory(color, at_end, same, isa):
+    """Planes may be the same memory, or take turns in it.  No byte of none of them is read."""
+    memory = np.arange(255, dtype=np.uint8)[None]
+    y, u, v = memory[:, ::2], memory[:, 1::4], memory[:, 1::4] if same else memory[:, 3::4]
+    width = y.shape[1] // 2 * 2 - 2
+    if color == "i444":
+        u, v = memory[:, 1::2], memory[:, (1 if same else 0) :: 2]
+    columns = width if color == "i444" else width // 2
+    planes = [y[:, :width], u[:, :columns], v[:, :columns]]
+    want = roicy.crop(tuple(one.copy() for one in planes), [[0, 0, width, 1]], 9, color=color)
+    last = max(one.ctypes.data + one.strides[1] * (one.shape[1] - 1) for one in planes)
+    used = fenced(memory[0, : last + 1 - memory.ctypes.data], at_end)
+    moved = tuple(
+        np.ndarray(one.shape, np.uint8, used, one.ctypes.data - memory.ctypes.data, one.strides)
+        for one in planes
+    )
+    got = roicy.crop(moved, [[0, 0, width, 1]], 9, color=color)
+    np.testing.assert_array_equal(got, want)
 
 
 FRAME = np.zeros((30, 20), np.uint8)
@@ -305,7 +381,8 @@ PLANES_OF_PAIRS = (PLANES[0], PLANES[1].reshape(10, 10, 2))
         ({"frames": np.zeros((31, 20), np.uint8)}, ValueError, r"frames: shape .*an even W"),
         ({"frames": np.zeros((30, 21), np.uint8)}, ValueError, r"frames: shape .*an even W"),
         ({"frames": FRAME.astype(np.uint16)}, TypeError, "frames: dtype uint16, expected uint8"),
-        ({"color": "p010"}, TypeError, "frames: dtype uint8, expected uint16 for color='p010'"),
+        ({"color": "p010"}, TypeError,
+         r"frames: dtype uint8, expected uint16 for color='p010'; of .* view\(numpy.uint16\)$"),
         ({"frames": FRAME.astype(">u2"), "color": "p010"}, TypeError, "uint16 in foreign byte"),
         ({"frames": PLANES_OF_PAIRS, "color": None}, ValueError, "frames.1.: .*planes .* need col"),
         ({"frames": []}, ValueError, "frames: an empty list"),
@@ -327,8 +404,17 @@ PLANES_OF_PAIRS = (PLANES[0], PLANES[1].reshape(10, 10, 2))
         ({"frames": PLANES, "color": "nv24"}, ValueError, r".*expected \(20, 40\)"),
         ({"frames": PLANES, "color": "i422"}, ValueError, r"frames: a tuple of 2, .*\(y, u, v\)"),
         ({"frames": PLANES, "color": "rgb565"}, ValueError, "frames: a tuple, expected one array"),
-        ({"color": "rgb565"}, TypeError, "frames: dtype uint8, expected uint16 for color='rgb565'"),
+        ({"frames": FRAME.astype(np.int16), "color": "rgb565"}, TypeError,
+         r"frames: dtype int16, expected uint16, or uint8 of its bytes, for color='rgb565'"),
+        ({"frames": np.zeros((4, 5), np.uint8), "color": "rgb565"}, ValueError,
+         r"frames: shape \(4, 5\), expected \(H, W\) .* uint16, or of its bytes \(H, W, 2\) or"),
+        ({"frames": np.zeros((4, 6, 3), np.uint8), "color": "rgb565"}, ValueError, r"\(H, W, 2\)"),
         ({"frames": np.zeros(4, np.uint16), "color": "rgb565"}, ValueError, r"expected \(H, W"),
+        ({"color": "NV12"}, ValueError, "color: 'NV12', .*; pass color='nv12'$"),
+        ({"color": "p016le"}, ValueError, "color: 'p016le', .*; pass color='p010'$"),
+        ({"color": "yuvj444p"}, ValueError, "; pass color='i444', color_range='full'$"),
+        ({"color": "GRAY10"}, ValueError, r"; frames of grey have no color: .* scale=1 / \(2\*\*N"),
+        ({"color": b"nv12"}, ValueError, "color: b'nv12', expected 'nv12', 'nv21'"),
         ({"pad_value": (1, 2)}, ValueError, "pad_value: .*expected a number or 3"),
     ],
     ids=lambda v: str(v)[:30],

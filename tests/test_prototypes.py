@@ -43,21 +43,25 @@ def tolerance(dtype, shape):
     return 64 * np.finfo(dtype).eps * max(*shape, 16)
 
 
-@pairs(rule=RULES, shape=SHAPES, size=[(12, 16), (1, 1), (7, 40)], dtype=DTYPES, isa=ISAS)
-def test_definition(rule, shape, size, dtype, isa, rng):
+@pairs(
+    rule=RULES, shape=SHAPES, size=[(12, 16), (1, 1), (7, 40)],
+    fit=["letterbox", "letterbox_top_left", "stretch"], dtype=DTYPES, isa=ISAS,
+)  # fmt: skip
+def test_definition(rule, shape, size, fit, dtype, isa, rng):
     given = problem(rng, dtype, shape, size=size)
-    expected = reference.prototype_masks(*given, shape, rule)
-    out = roicy.prototype_masks(*given, shape, rule=rule, threshold=None)
+    fit = fit if rule.endswith("native") else "letterbox"
+    expected = reference.prototype_masks(*given, shape, rule, fit)
+    out = roicy.prototype_masks(*given, shape, rule=rule, fit=fit, threshold=None)
     assert (out.dtype, out.shape) == (dtype, expected.shape)
     assert (expected != 0).any()
     np.testing.assert_allclose(out, expected, rtol=0, atol=tolerance(dtype, shape))
     for threshold in (0, 0.5, 0.75, 1):
-        reached = roicy.prototype_masks(*given, shape, rule=rule, threshold=threshold)
+        reached = roicy.prototype_masks(*given, shape, rule=rule, fit=fit, threshold=threshold)
         sure = np.abs(expected - threshold) > tolerance(dtype, shape)
         np.testing.assert_array_equal(reached[sure], (expected > threshold)[sure])
         assert sure.sum() > (expected > threshold).sum() / 2
     small = roicy.prototype_masks(
-        *given, shape, rule=rule, threshold=None, out=np.empty(out.shape, np.uint8)
+        *given, shape, rule=rule, fit=fit, threshold=None, out=np.empty(out.shape, np.uint8)
     )
     np.testing.assert_array_equal(small, (out * dtype(255)).astype(np.uint8))
 
@@ -69,18 +73,20 @@ def recorded():
         return dict(file)
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", [*RULES, *(f"{rule}_top_left" for rule in RULES[1::2])])
 def test_masks_of_ultralytics(rule, recorded, dtype, isa):
     """All pixels are the same, on every instruction set."""
     names = [name for name in recorded if name.rpartition("_")[0] == rule]
+    at_top_left = {"fit": "letterbox_top_left"} if rule.endswith("_top_left") else {}
+    options = {"rule": rule.removesuffix("_top_left")} | at_top_left
     for name in names:
         size = name.rpartition("_")[2]
         shape = tuple(map(int, size.split("x")))
         expected = np.unpackbits(recorded[name], count=6 * shape[0] * shape[1]).reshape(6, *shape)
         given = recorded["prototypes"].astype(dtype), recorded["coefficients"]
-        out = roicy.prototype_masks(*given, recorded[f"boxes_{size}"], shape, rule=rule)
+        out = roicy.prototype_masks(*given, recorded[f"boxes_{size}"], shape, **options)
         np.testing.assert_array_equal(out, expected.astype(bool), err_msg=name)
-    assert len(names) in (3, 8)
+    assert len(names) in (3, 7, 8)
 
 
 @pairs(shape=SHAPES, rule=RULES, dtype=DTYPES, isa=ISAS)
@@ -220,6 +226,11 @@ WRONG = {
     "threshold: -0.1, expected a number from 0 to 1": {"threshold": -0.1},
     "threshold: None, expected a number, since codes": {"threshold": None, "format": "rle"},
     "rule: 'yolact', expected 'ultralytics', 'ultralytics_native', 'yolov5' or": {"rule": "yolact"},
+    "fit: 'cover', expected 'letterbox', 'letterbox_top_left' or 'stretch'": {"fit": "cover"},
+    "fit: 'stretch', expected 'letterbox', since rule 'yolov5' has": {
+        "fit": "stretch",
+        "rule": "yolov5",
+    },
     "format: 'png', expected 'image' or 'rle'": {"format": "png"},
     "out: dtype float32, expected bool or uint8": {"out": np.zeros((1, 5, 6), np.float32)},
     "out: an array, expected None": {"out": np.zeros((1, 5, 6), bool), "format": "rle"},

@@ -29,6 +29,32 @@ def by_grid_sample(value, locations, weights, points=None, **rule):
     return _attention._by_grid_sample(value, SHAPES, locations, weights, list(points), **rule)
 
 
+def test_tensors_without_numbers(rng):
+    """All of them may be on the device meta; beside tensors with numbers one is an error."""
+    given = dict(zip(("value", "locations", "weights"), tensors(rng), strict=False))
+    meta = {name: one.to("meta") for name, one in given.items()}
+    shape = rt.deformable_attention(shapes=SHAPES, **given).shape
+    assert rt.deformable_attention(shapes=SHAPES, **meta).shape == shape
+    for name, one in meta.items():
+        other = name if name != "value" else "locations"
+        with pytest.raises(ValueError, match=f"^{other}: a tensor on .*, as value is on"):
+            rt.deformable_attention(shapes=SHAPES, **given | {name: one})
+    x, boxes = torch.ones(1, 4, 6, 6), torch.tensor([[0.0, 1, 1, 4, 4]])
+    assert rt.roi_align(x.to("meta"), boxes.to("meta"), 2).shape == (1, 4, 2, 2)
+    for maps, rows in ((x.to("meta"), boxes), (x, boxes.to("meta"))):
+        with pytest.raises(ValueError, match="^boxes: a tensor on .*, as input is on"):
+            rt.roi_align(maps, rows, 2)
+
+
+def test_swapped_locations_and_weights(rng):
+    value, locations, weights, _ = tensors(rng)
+    with pytest.raises(ValueError, match=r"^locations: shape .*; locations and weights seem to be"):
+        rt.deformable_attention(value, SHAPES, weights, locations)
+    by_rows = [torch.tensor(shape) for shape in SHAPES]
+    found = rt.deformable_attention(value, by_rows, locations, weights)
+    assert torch.equal(found, rt.deformable_attention(value, SHAPES, locations, weights))
+
+
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("points", [None, (3, 0, 2)])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

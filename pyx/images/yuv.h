@@ -93,6 +93,13 @@ static FORCE_INLINE void yuv_gather_two(const char *first, const char *second, p
     }
 }
 
+/* Whether Y, the Y after it, U and V are all four of the bytes that are read together.  Planes may
+   be the same memory, and then one of these bytes may belong to none. */
+static FORCE_INLINE int yuv_are_fours(ptrdiff_t luma, ptrdiff_t u, ptrdiff_t v) {
+    return luma >= 0 && luma < 2 && u >= 0 && u < 4 && v >= 0 && v < 4 &&
+           (1 << luma | 4 << luma | 1 << u | 1 << v) == 15;
+}
+
 /* Reads the numbers of `count` pixels, at most YUV_RUN.  The first pixel is even. */
 static FORCE_INLINE void yuv_read(const struct crop_yuv *yuv, const char *luma, ptrdiff_t step,
                                   const struct crop_plane *chroma, int count,
@@ -104,8 +111,8 @@ static FORCE_INLINE void yuv_read(const struct crop_yuv *yuv, const char *luma, 
         yuv_gather(luma + step, 2 * step, yuv->wide, count / 2, to->odd);
         yuv_gather(u, apart, yuv->wide, (count + 1) / 2, to->u);
         yuv_gather(v, chroma[1].stride_x, yuv->wide, (count + 1) / 2, to->v);
-    } else if (!yuv->wide && !yuv->shared && step == 2 && apart == 4 && luma - first < 2 &&
-               u - first < 4 && v > first && v - first < 4) {
+    } else if (!yuv->wide && !yuv->shared && step == 2 && apart == 4 &&
+               yuv_are_fours(luma - first, u - first, v - first)) {
         const ptrdiff_t places[4] = {luma - first, luma + 2 - first, u - first, v - first};
         yuv_gather_fours(first, places, to);
     } else if (yuv->wide) {

@@ -79,14 +79,15 @@ def crop(
     frames : ndarray (H, W), (H, W, C) or (N, H, W, C), or list of ndarrays (H_n, W_n[, C])
         Pictures of uint8, uint16, float16 or float32, of 1 to 4 channels and any strides,
         read-only or not.  They are read where they lie; a list may have different sizes.  What
-        NumPy can read as an array, such as a tensor of the CPU, may stand for one.
+        NumPy can read as an array, such as a tensor of the CPU, may stand for one.  A frame (H, W)
+        of which the rows are those of YCbCr brings a warning, and one (H, W, 1) does not.
     boxes : array_like, or list of N array_likes
         In pixels, of which the first covers [0, 1).  Nested lists of numbers may stand for arrays.
         Boxes may lie off the frame.
 
         - (K, 4) with rows [x1, y1, x2, y2] of the only frame, or (K, 5) with rows
           [frame_index, x1, y1, x2, y2].  A box with x2 < x1 (y2 < y1) is shown in a mirror, and a
-          side of 0 repeats one point.
+          side of 0 repeats one point.  Rows that seem to be [x, y, w, h] bring a warning.
         - (K, 6) with rows [frame_index, cx, cy, w, h, angle]: a box turned around its centre, by
           radians, counter-clockwise on the screen.  It may have sides below 0, or of 0, too.
         - (K, 4, 2): corners (x, y), clockwise from that of output pixel (0, 0); their perspective
@@ -137,22 +138,25 @@ def crop(
         Number of boxes of each frame, for boxes without frame_index, which are sorted by frame.
     color : str, optional
         The format of frames that are YCbCr, or of 16 bits a pixel.  The result has red, green and
-        blue.  A pixel becomes three bytes, at most 0.6 from the exact numbers, so the result is
-        what a frame that was converted before would give.  Only what boxes read is converted.
+        blue.  A pixel becomes three bytes, at most 0.6 from the exact numbers (0.72 of "rgb565"),
+        so the result is what a frame that was converted before would give.  Only what boxes read
+        is converted.
 
         - 4:2:0, an array (H + H / 2, W) or (N, H + H / 2, W), with the rows of Y and then those
           of U and V: pair by pair ("nv12"; "nv21" has V first; "p010" has numbers of uint16, whose
           upper ten bits count), or U before V, two of their rows in a row ("i420"; "yv12" has V
           first).
-        - 4:2:2, an array (2 * H, W) or (N, 2 * H, W), as "nv12" ("nv16") or "i420" ("i422").  Or
-          one (H, W, 2), (H, 2 * W) or (N, H, W, 2): bytes Y, U, Y, V ("yuyv" and "yuy2" are the
-          same), Y, V, Y, U ("yvyu"), or U, Y, V, Y ("uyvy").
-        - 4:4:4, an array (3 * H, W) or (N, 3 * H, W), as "nv12" ("nv24").
+        - 4:2:2, an array (2 * H, W) or (N, 2 * H, W), as these ("nv16", "nv61", "p210"; "i422").
+          Or one (H, W, 2), (H, 2 * W) or (N, H, W, 2): bytes Y, U, Y, V ("yuyv" and "yuy2" are the
+          same; "y210" has numbers of uint16), Y, V, Y, U ("yvyu"), U, Y, V, Y ("uyvy"), or
+          V, Y, U, Y ("vyuy").
+        - 4:4:4, an array (3 * H, W) or (N, 3 * H, W), as these ("nv24", "nv42", "p410"; "i444").
         - A tuple of planes is one frame, and each has strides of its own: (y, uv) with arrays
-          (H, W), and of 4:2:0 (H / 2, W / 2, 2) or (H / 2, W); (y, u, v) for "i420" and "i422",
-          and (y, v, u) for "yv12".  Half of an odd number is rounded up.
-        - "rgb565", an array (H, W) or (N, H, W) of uint16, or (H, W, 2) of their bytes: red of 5
-          bits, green of 6 and blue of 5, which are the lowest.
+          (H, W), and of 4:2:0 (H / 2, W / 2, 2) or (H / 2, W); (y, u, v) for "i420", "i422" and
+          "i444", and (y, v, u) for "yv12".  Half of an odd number is rounded up.
+        - "rgb565", an array (H, W) or (N, H, W) of uint16, or of its bytes (H, W, 2), (H, 2 * W)
+          or (N, H, W, 2): red of 5 bits, green of 6 and blue of 5, which are the lowest.  Their
+          high bits are repeated as low bits, so that the largest number becomes 255.
 
         A list has several frames, of different sizes.
     color_range, color_matrix : {"video", "full"}, {"bt601", "bt709", "bt2020"}, optional

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import math
 import os
+import re
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,13 +37,30 @@ BORDERS = ("image", "crop", "constant")
 CHANNELS = ("first", "last")
 # How many rows and columns of Y share one of U and V, in frames that have planes
 SHARED = {
-    "nv12": (2, 2), "nv21": (2, 2), "nv16": (1, 2), "nv24": (1, 1), "i420": (2, 2), "yv12": (2, 2),
-    "i422": (1, 2), "p010": (2, 2),
+    "nv12": (2, 2), "nv21": (2, 2), "nv16": (1, 2), "nv61": (1, 2), "nv24": (1, 1), "nv42": (1, 1),
+    "i420": (2, 2), "yv12": (2, 2), "i422": (1, 2), "i444": (1, 1), "p010": (2, 2), "p210": (1, 2),
+    "p410": (1, 1),
 }  # fmt: skip
-THREE = ("i420", "yv12", "i422")  # planes
-PACKED = {"yuyv": (0, 1), "yuy2": (0, 1), "yvyu": (0, 1), "uyvy": (1, 0)}  # where Y is in two bytes
-V_FIRST = ("nv21", "yv12", "yvyu")
+THREE = ("i420", "yv12", "i422", "i444")  # planes
+PACKED = {  # where Y is in two numbers
+    "yuyv": (0, 1), "yuy2": (0, 1), "yvyu": (0, 1), "uyvy": (1, 0), "vyuy": (1, 0), "y210": (0, 1),
+}  # fmt: skip
+V_FIRST = ("nv21", "nv61", "nv42", "yv12", "yvyu", "vyuy")
+WIDE = ("p010", "p210", "p410", "y210")  # numbers of uint16, whose upper ten bits count
 COLORS = (*SHARED, *PACKED, "rgb565")
+# Names that others have for formats, or for those of which roicy takes ten bits
+NAMES = {
+    "yuv420p": "i420", "yuvj420p": "i420", "yuv422p": "i422", "yuvj422p": "i422", "yuv444p": "i444",
+    "yuvj444p": "i444", "yuyv422": "yuyv", "yvyu422": "yvyu", "uyvy422": "uyvy", "p012": "p010",
+    "p016": "p010", "p212": "p210", "p216": "p210", "p412": "p410", "p416": "p410", "y212": "y210",
+    "y216": "y210",
+}  # fmt: skip
+# Formats of three planes, whose numbers of 9 to 16 bits are the low bits of uint16
+LOW_BITS = re.compile(r"(?:yuv(420|422|444)p|i([024]))(9|10|12|14|16)")
+OF_LOW_BITS = {"420": "p010", "422": "p210", "444": "p410", "0": "p010", "2": "p210", "4": "p410"}
+LEAST_SIDE = 8  # pixels: what is smaller is hardly cut out
+# Widths over heights of frames whose arrays of 4:2:0 have shapes that grey frames hardly have
+ASPECTS = (16 / 9, 16 / 10, 4 / 3, 11 / 9, 9 / 16)
 RANGES = ("video", "full")
 # The weights of red and blue in Y.
 KR_KB = {"bt601": (0.299, 0.114), "bt709": (0.2126, 0.0722), "bt2020": (0.2627, 0.0593)}
@@ -122,9 +140,11 @@ def _taken(name: str, value: Any, types: str, expected: str) -> np.ndarray:
             raise TypeError(f"{name}: {value!r}, expected an array{hint}")
     value = _arguments.taken(name, value)
     if value.dtype.char not in types or not value.dtype.isnative:
-        hint = (
-            "; pass its astype(numpy.float32)" if value.dtype == np.float64 and "f" in types else ""
-        )
+        hint = ""
+        if value.dtype == np.float64 and "f" in types:
+            hint = "; pass its astype(numpy.float32)"
+        elif value.dtype == np.uint8 and types == "H":
+            hint = "; of their bytes pass the view(numpy.uint16)"
         spelled = _arguments.spell(value.dtype)
         raise TypeError(f"{name}: dtype {spelled}, expected {expected}{hint}")
     return _arguments.addressable(name, value)
@@ -159,10 +179,31 @@ def _axes_hint(frame: Any, shape: tuple[int, ...]) -> str:
 
 def _yuv_array(name: str, value: Any, color: str) -> np.ndarray:
     """Return an array of YCbCr."""
-    types, expected = ("H", "uint16") if color in ("p010", "rgb565") else ("B", "uint8")
-    if color == "rgb565" and getattr(value, "dtype", None) == np.uint8 and value.shape[-1:] == (2,):
-        value = np.ascontiguousarray(value).view(np.uint16)[..., 0]
+    types, expected = ("H", "uint16") if color in WIDE else ("B", "uint8")
     return _taken(name, value, types, f"{expected} for color={color!r}")
+
+
+def _rgb565(name: str, value: Any, several: bool) -> np.ndarray:
+    """Return pixels (N, H, W) of uint16, which may be given as bytes."""
+    value = _taken(name, value, "HB", "uint16, or uint8 of its bytes, for color='rgb565'")
+    shape, of_bytes = value.shape, value.dtype.char == "B"
+    value = _in_pairs(value) if of_bytes else value
+    if not 2 <= value.ndim - of_bytes <= 2 + several or (of_bytes and value.shape[-1] != 2):
+        expected = ("(H, W) or (N, H, W)" if several else "(H, W)") + " of uint16"
+        raise ValueError(
+            f"{name}: shape {shape}, expected {expected}, or of its bytes (H, W, 2) or (H, 2 * W)"
+        )
+    if of_bytes:  # of which each pixel has two that follow each other
+        value = value if value.strides[-1] == 1 else np.ascontiguousarray(value)
+        value = value.view(np.uint16)[..., 0]
+    return value[None] if value.ndim == 2 else value
+
+
+def _in_pairs(value: np.ndarray) -> np.ndarray:
+    """Return an array (H, 2 * W) as (H, W, 2); one that is (H, W, 2) stays."""
+    if value.ndim > 1 and (value.ndim == 2 or value.shape[-1] != 2) and value.shape[-1] % 2 == 0:
+        return value.reshape(*value.shape[:-1], value.shape[-1] // 2, 2)
+    return value
 
 
 def _yuv_planes(name: str, value: tuple[Any, ...], color: str) -> list[np.ndarray]:
@@ -196,6 +237,8 @@ def _yuv_frame(name: str, value: Any, color: str, several: bool) -> list[np.ndar
     """Return Y, U and V, (N, h, w), of a frame, or of several where they may be."""
     if isinstance(value, tuple):
         planes = _yuv_planes(name, value, color)
+    elif color == "rgb565":
+        planes = [_rgb565(name, value, several)] * 3
     else:
         planes = _yuv_split(name, _yuv_array(name, value, color), color, several)
     _arguments.extents(name, (len(planes[0]), 3, *planes[0].shape[1:]))
@@ -206,8 +249,7 @@ def _yuv_split(name: str, value: np.ndarray, color: str, several: bool) -> list[
     """Return the planes of an array in the order in which they lie."""
     shape, packed = value.shape, PACKED.get(color)
     if packed:
-        if value.ndim > 1 and (value.ndim == 2 or shape[-1] != 2) and shape[-1] % 2 == 0:
-            value = value.reshape(*shape[:-1], shape[-1] // 2, 2)
+        value = _in_pairs(value)
         several = several or value.ndim < 4
         value = value[None] if value.ndim == 3 else value
         if not several or value.ndim != 4 or value.shape[3] != 2 or value.shape[2] % 2:
@@ -216,11 +258,6 @@ def _yuv_split(name: str, value: np.ndarray, color: str, several: bool) -> list[
             )
         other = value[..., packed[1]]
         return [value[..., packed[0]], other[..., 0::2], other[..., 1::2]]
-    if color == "rgb565":
-        if not 2 <= len(shape) <= 2 + several:
-            expected = "(H, W)" + (" or (N, H, W)" if several else "")
-            raise ValueError(f"{name}: shape {shape}, expected {expected} of uint16")
-        return [value[None] if value.ndim == 2 else value] * 3
     down, across = SHARED[color]
     fits = 2 <= len(shape) <= 2 + several and shape[-1] % across == 0
     height = shape[-2] * down * across // (down * across + 2) if fits else 0
@@ -258,7 +295,7 @@ def _yuv(color: str, color_range: str, color_matrix: str) -> Yuv:
     A product loses half of the last bit on average, and the sum loses half of a byte.
     """
     red, blue = KR_KB[color_matrix]
-    green, wide = 1 - red - blue, color == "p010"
+    green, wide = 1 - red - blue, color in WIDE
     luma, black, chroma = (1.0, 0, 1.0) if color_range == "full" else (255 / 219, 16, 255 / 224)
     if wide and color_range == "full":
         luma = chroma = 255 * 4 / 1023
@@ -337,9 +374,69 @@ def read(
     _arguments.choice("color_range", color_range, RANGES)
     _arguments.choice("color_matrix", color_matrix, MATRICES)
     if color is not None:
-        _arguments.choice("color", color, COLORS)
+        _check_color(color)
     given = frames(value, color, color_range, color_matrix)
-    return given, boxes(rows, boxes_num, given.count)
+    of_frames = boxes(rows, boxes_num, given.count)
+    if of_frames.kind == "upright":
+        _warn_of_sides(given, of_frames)
+    if color is None:
+        _warn_of_yuv(value, given, of_frames)
+    return given, of_frames
+
+
+def _check_color(color: Any) -> None:
+    """Check that frames of a format are taken; else the error says how they become such."""
+    name = color.lower().removesuffix("le") if isinstance(color, str) else ""
+    hint = ""
+    if name in COLORS or name in NAMES:
+        full = ", color_range='full'" if name.startswith("yuvj") else ""
+        hint = f"; pass color={NAMES.get(name, name)!r}{full}"
+    elif found := LOW_BITS.fullmatch(name):
+        like, shift = OF_LOW_BITS[found[1] or found[2]], 16 - int(found[3])
+        planes = f"(y << {shift}, numpy.stack([u, v], -1) << {shift})"
+        hint = f"; of its planes pass {planes} and color={like!r}"
+    elif name.startswith(("gray", "grey", "y10", "y12")):
+        hint = "; frames of grey have no color: of N bits pass scale=1 / (2**N - 1) and no color"
+    if color not in COLORS and hint:
+        raise ValueError(f"color: {color!r}, expected one of {', '.join(COLORS)}{hint}")
+    _arguments.choice("color", color, COLORS)
+
+
+def _warn_of_sides(given: Frames, rows: Boxes) -> None:
+    """Warn of rows that are mirrored and seem to be [x, y, w, h].
+
+    One or two that are mirrored from left to right alone may well be meant.
+    """
+    first, last = rows.values[:, :2], rows.values[:, 2:]
+    mirrored = last < first
+    if not np.count_nonzero(mirrored) or (len(first) < 3 and not mirrored[:, 1].any()):
+        return
+    planes = given.arrays[:: 3 if given.yuv else 1]
+    sizes = np.concatenate([[one.shape[2:0:-1]] * len(one) for one in planes])[rows.images]
+    with np.errstate(all="ignore"):
+        inside = (first >= 0) & (last >= LEAST_SIDE) & (first + last <= sizes + 1)
+    if inside.all():
+        _names.warn(
+            "boxes: x2 < x1 or y2 < y1, which shows them in a mirror; of rows [x, y, w, h] pass "
+            "[x, y, x + w, y + h]"
+        )
+
+
+def _warn_of_yuv(value: Any, given: Frames, rows: Boxes) -> None:
+    """Warn of a frame that is read as a grey one, and seems to be one of 4:2:0, with its boxes."""
+    first = value[0] if isinstance(value, (list, tuple)) else value
+    lines, width = given.arrays[0].shape[1:3]
+    height, is_grey = lines // 3 * 2, getattr(first, "ndim", 0) == 2 and given.kind in "BH"
+    if not is_grey or not len(rows.values) or lines % 3 or width % 2 or min(height, width) < 120:
+        return
+    if all(abs(width / height / one - 1) > 0.01 for one in ASPECTS):
+        return
+    ends = {"upright": (..., [1, 3]), "corners": (..., 1), "rotated": (..., 1)}.get(rows.kind)
+    if ends is None or (rows.values[ends] <= height).all():
+        _names.warn(
+            f"frames: {lines} x {width} of one channel, as a frame of {height} x {width} of YCbCr "
+            "has; pass color='nv12' or another format, or of a grey frame frame[..., None]"
+        )
 
 
 def boxes(value: Any, boxes_num: Any, count: int) -> Boxes:
@@ -422,7 +519,7 @@ def _warn_of_shares(values: np.ndarray) -> None:
 
 def _numbers(name: str, value: Any, channels: int) -> list[float]:
     """Return a finite number for each channel."""
-    numbers = value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
+    numbers = value if type(value) in (float, tuple) else _arguments.items(name, value)
     if not isinstance(numbers, (list, tuple)):
         numbers = [numbers] * channels
     if len(numbers) != channels:
@@ -463,7 +560,7 @@ def quantized(pixels: Pixels, value: Any, dtype: np.dtype) -> tuple[Pixels, int]
         return pixels, 0
     if dtype.kind not in "iu":
         raise ValueError(f"quantization: {value!r}, expected None for dtype={dtype.name!r}")
-    if not isinstance(value, (tuple, list)) or len(value) != 2:
+    if not _arguments.is_pair(value):
         raise ValueError(f"quantization: {value!r}, expected (scale, zero_point)")
     limits = np.iinfo(dtype)
     step = _arguments.number("quantization", value[0], "a number as its scale")

@@ -95,7 +95,10 @@ def deformable_attention(
     if points is None:
         form = tuple(locations.shape)
         if locations.dim() != 6 or form[3] != len(rows):
-            raise ValueError(f"locations: shape {form}, expected (N, Q, M, {len(rows)}, P, 2)")
+            hint = of_numpy.swapped(locations, weights)
+            raise ValueError(
+                f"locations: shape {form}, expected (N, Q, M, {len(rows)}, P, 2){hint}"
+            )
         if weights.shape != locations.shape[:-1]:
             raise ValueError(f"weights: shape {tuple(weights.shape)}, expected {form[:-1]}")
         points = [int(form[4]) if is_tracing else form[4]] * len(rows)

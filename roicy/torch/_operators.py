@@ -31,12 +31,32 @@ def define(name: str, declared: str, kernel: Callable[..., Any], fake: Callable[
     name, declared : its name, and the rest of its schema, "(arguments) -> results"
     kernel, fake : what it computes on the CPU, and tensors like its results without numbers
     """
+
+    def without_numbers(*given: Any) -> Any:
+        names = [argument.name for argument in operator._schema.arguments]
+        _check_devices(dict(zip(names, given, strict=False)))
+        return fake(*given)
+
     LIBRARY.define(name + declared, tags=(torch.Tag.pt2_compliant_tag,))
     LIBRARY.impl(name, kernel, "CPU")
-    torch.library.register_fake(f"roicy::{name}", fake, lib=LIBRARY)
+    torch.library.register_fake(f"roicy::{name}", without_numbers, lib=LIBRARY)
     operator = getattr(torch.ops.roicy, name).default
     KERNELS[operator] = kernel
     return operator
+
+
+def _check_devices(given: dict[str, Any]) -> None:
+    """Check that no tensor has numbers if another has none: the result would have none either."""
+    found = [
+        (name, tensor.device)
+        for name, value in given.items()
+        for tensor in (value if isinstance(value, (list, tuple)) else [value])
+        if isinstance(tensor, Tensor)
+    ]
+    first, expected = found[0]
+    for name, device in found[1:]:
+        if (device.type == "meta") != (expected.type == "meta"):
+            raise ValueError(f"{name}: a tensor on {device}, expected {expected}, as {first} is on")
 
 
 def _shapes_of(extents: Sequence[int]) -> list[tuple[int, ...]]:

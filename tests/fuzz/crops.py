@@ -23,8 +23,10 @@ from .strings import (
 
 COLORS = (
     "nv12", "nv21", "i420", "yv12", "yuyv", "yuy2", "uyvy", "p010", "nv16", "nv24", "i422", "yvyu",
-    "rgb565",
+    "rgb565", "nv61", "nv42", "i444", "p210", "p410", "vyuy", "y210",
 )  # fmt: skip
+OF_444 = ("nv24", "nv42", "i444", "p410")
+OF_422 = ("nv16", "nv61", "i422", "p210")
 
 
 def crop_frames(data):
@@ -48,23 +50,26 @@ def crop_frames(data):
 
 def yuv_frame(data, color, h, w):
     """Return a frame of YCbCr: its planes, or an array."""
-    dtype = np.uint16 if color in ("p010", "rgb565") else np.uint8
+    wide = color in ("p010", "p210", "p410", "y210") or (color == "rgb565" and data.below(2))
+    dtype = np.uint16 if wide else np.uint8
 
     def plane(*shape):
         return disguised(data, (np.arange(math.prod(shape)) * 77).astype(dtype).reshape(shape))
 
-    if color in ("yuyv", "yuy2", "yvyu", "uyvy"):
+    if color in ("yuyv", "yuy2", "yvyu", "uyvy", "vyuy", "y210"):
         return plane(h, w // 2 * 2, 2)
     if color == "rgb565":
-        return plane(h, w)
-    if color in ("nv16", "i422", "nv24") and data.below(2):
-        return plane(h * (3 if color == "nv24" else 2), w if color == "nv24" else w // 2 * 2)
-    if color not in ("nv16", "i422", "nv24") and data.below(2):
+        return plane(h, w) if wide else plane(h, w, 2) if data.below(2) else plane(h, 2 * w)
+    if color in OF_444 and data.below(2):
+        return plane(3 * h, w)
+    if color in OF_422 and data.below(2):
+        return plane(2 * h, w // 2 * 2)
+    if color not in (*OF_444, *OF_422) and data.below(2):
         return plane((h + 1) // 2 + h, w // 2 * 2)
-    half = (h if color in ("nv16", "i422", "nv24") else (h + 1) // 2, (w + 1) // 2)
-    if color == "nv24":
+    half = (h if color in OF_422 else (h + 1) // 2, (w + 1) // 2)
+    if color in OF_444:
         half = h, w
-    if color in ("i420", "yv12", "i422"):
+    if color in ("i420", "yv12", "i422", "i444"):
         return plane(h, w), plane(*half), plane(*half)
     return plane(h, w), plane(*half, 2)
 

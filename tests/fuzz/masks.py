@@ -61,6 +61,8 @@ def prototype_call(data) -> str:
         kind = np.uint8 if arguments["threshold"] is not None else dtype
         buffer = Buffer(data, (count, 1, *shape), np.dtype(data.ordinary((kind, np.uint8), 1)))
         arguments["out"] = buffer.array[:, 0] if isinstance(buffer.array, np.ndarray) else [1]
+    if data.below(3) == 2:
+        arguments["fit"] = data.of(("letterbox", "letterbox_top_left", "stretch", "cover"))
     return judged("prototype_masks", arguments, buffer, lambda ends: check_pasted(arguments, ends))
 
 

@@ -83,7 +83,8 @@ def create_lod_tensor(
             f"recursive_seq_lens: {len(recursive_seq_lens)} levels, expected 1, the counts of each "
             "image's rows"
         )
-    tensor, (counts,) = np.array(data).view(LoDTensor), recursive_seq_lens
+    rows = data if isinstance(data, (list, tuple)) else _arguments.taken("data", data)
+    tensor, (counts,) = np.array(rows).view(LoDTensor), recursive_seq_lens
     tensor.lengths = tuple(_boxes.box_counts(counts, len(tensor), len(counts)))
     return tensor
 
@@ -93,7 +94,7 @@ def _counts(input: Any, rois: Any, counts: Any, name: str, lod: Any = None) -> A
     if counts is not None and lod is not None:
         raise ValueError(f"{name}: expected None, since rois_lod says which image a box is of")
     if lod is not None:
-        offsets = np.asarray(lod)
+        offsets = _boxes.integers("rois_lod", lod)
         if offsets.ndim != 1 or offsets.dtype.kind not in "iu" or offsets[:1].tolist() != [0]:
             raise ValueError(
                 f"rois_lod: {lod!r}, expected offsets [0, count of the first image, ...]"
