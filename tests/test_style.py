@@ -185,6 +185,15 @@ def test_functions_are_found():
     assert found["grad_planes.cu", "PartOfPlane"][0] == 4
 
 
+@pytest.mark.parametrize("file", files(["pyx"], [".pyx"]), ids=str)
+def test_attributes(file):
+    """What is read of `self` is named elsewhere: Cython takes a misspelt name for Python's."""
+    declared = ROOT / "roicy" / "_kernels" / file.with_suffix(".pxd").name
+    text = (ROOT / file).read_text() + (declared.read_text() if declared.exists() else "")
+    named = set(re.findall(r"(?<!\bself\.)\b\w+", text))
+    assert set(re.findall(r"\bself\.(\w+)", text)) <= named
+
+
 def test_planted_faults():
     """Each name of a planted fault is at one place of the sources, and no other name is."""
     text = "".join((ROOT / file).read_text() for file in SOURCES if file.parts[0] == "pyx")
