@@ -22,6 +22,7 @@ def files(folders, endings):
 
 FOLDERS = ("pyx", "roicy", "tests", "asv_bench", "examples", ".ci", "docs/_ext")
 # The build copies pyx/plan/rules*.h into roicy/cuda, so these copies are left out.
+SCRIPTS = [file for file in files([".ci"], [""]) if (ROOT / file).is_file()]
 SOURCES = [
     file
     for file in files(FOLDERS, (".py", ".pyx", ".pxd", ".h", ".cu", ".c"))
@@ -31,7 +32,7 @@ COMPILED = files(("pyx", "roicy/_kernels"), (".pyx", ".pxd", ".h"))
 CUDA = files(["roicy"], [".cu"])
 
 
-@pytest.mark.parametrize("file", SOURCES, ids=str)
+@pytest.mark.parametrize("file", [*SOURCES, *SCRIPTS], ids=str)
 def test_columns(file):
     lines = (ROOT / file).read_text().splitlines()
     assert [i for i, line in enumerate(lines, 1) if len(line) > MAX_COLUMNS] == []
