@@ -415,6 +415,13 @@ def test_history_stored(history):
         assert {step["before"], step["commit"]} <= set(found["commits"])
 
 
+def test_page_of_speed_says_what_its_chart_shows(history):
+    *_, last = (one for one in history.read()["commits"].values() if "counts" in one)
+    millions = last["counts"]["align_fpn_p2 forward NCHW"][0] / 1e6
+    text = " ".join((ROOT / "docs" / "speed.md").read_text().split())
+    assert f"takes {millions:.2f} million now" in text
+
+
 def test_history_counts_calls_of_the_gate(history, counter):
     assert set(history.CALLS) <= set(counter.NAMES)
 
