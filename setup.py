@@ -12,6 +12,7 @@ ROICY_BUILD_DEBUG=1  assertions on, no optimisation, and scratch is filled with
 ROICY_BUILD_FLAGS    further flags for compiler and linker, for instance "-fsanitize=address"
 """
 
+import atexit
 import os
 import re
 import shlex
@@ -24,6 +25,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from Cython.Build import cythonize
+from Cython.Compiler import Options
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.errors import CompileError, LinkError
@@ -53,6 +55,14 @@ RULES = [Path("pyx/plan", name) for name in ("rules.h", "rules_levels.h", "rules
 FOLDER_OF_GPU = Path("roicy/cuda/kernels")
 DEBUG = os.environ.get("ROICY_BUILD_DEBUG", "0") != "0"
 FLAGS = shlex.split(os.environ.get("ROICY_BUILD_FLAGS", ""))
+STRICT = [
+    "-fno-fast-math",
+    "-fno-unsafe-math-optimizations",
+    "-fno-finite-math-only",
+    "-fno-associative-math",
+    "-fno-reciprocal-math",
+    "-fsigned-zeros",
+]
 DIRECTIVES = {
     "language_level": 3,
     "boundscheck": DEBUG,
@@ -117,18 +127,24 @@ class BuildExt(build_ext):
         self.parallel = self.parallel or os.cpu_count()
 
     def build_extensions(self):
+        # Who builds in place works on the sources, and must see a warning.  Other builds do not
+        # fail where a newer Cython warns of more.
+        Options.warning_errors = bool(self.inplace)
         translate(self.extensions)
         if self.compiler.compiler_type == "msvc":
             self.use_clang_cl()
-        # No -ffast-math: results must not depend on what the compiler finds convenient.
-        optimise = (
+        # Results must not depend on what the compiler finds convenient, and NaN is refused.  CFLAGS
+        # may have flags that allow both, so they are taken back first.
+        optimise = list(STRICT)
+        optimise += (
             ["-O0", "-g", "-DROICY_DEBUG"]
             if DEBUG
             else ["-O3", "-g0", "-fno-math-errno", "-fno-trapping-math", "-fopenmp-simd"]
         )
         # Positions of samples must round as in the libraries whose results we reproduce, and a
-        # sum must round in the same way wherever it is compiled.
-        optimise.append("-ffp-contract=off")
+        # sum must round in the same way wherever it is compiled.  A misspelt name of C would be an
+        # undefined symbol of the import.
+        optimise += ["-ffp-contract=off", "-Werror=implicit-function-declaration"]
         # GCC stops inlining when a file has grown by a certain share, and makes copies of inner
         # loops for some of their callers.  In both cases some loops lose constants that make them
         # fast (R307 and R308 in docs/records.md).
@@ -136,10 +152,12 @@ class BuildExt(build_ext):
             if self.builds("int main(void) { return 0; }", [self.prefix + flag]):
                 optimise.append(flag)
         optimise = [self.prefix + flag for flag in optimise]
+        strict = [] if self.prefix else STRICT
         openmp = self.openmp_flags()
         for extension in self.extensions:
             extension.extra_compile_args += optimise + openmp[0] + FLAGS
-            extension.extra_link_args += openmp[1] + FLAGS
+            # The linker too: after -ffast-math it adds code that flushes small numbers to zero.
+            extension.extra_link_args += strict + openmp[1] + FLAGS
             if extension.name.endswith(".isa"):
                 self.add_tables(extension, optimise + FLAGS)
         super().build_extensions()
@@ -226,6 +244,21 @@ def check_python():
         sys.exit("roicy needs a 64-bit Python: its arrays may have more than 2**31 elements")
 
 
+def leave_read_only_folder():
+    """Build a copy of this folder if nothing can be written here: setuptools and Cython write."""
+    in_place = {"--inplace", "-i", "develop", "editable_wheel"}.intersection(sys.argv)
+    if os.access(".", os.W_OK) or in_place:
+        return
+    copy = tempfile.mkdtemp()
+    atexit.register(shutil.rmtree, copy)
+    for folder, inner, files in os.walk("."):
+        inner[:] = {*inner} - {".git", "build"}
+        Path(copy, folder).mkdir(exist_ok=True)
+        for file in files:
+            shutil.copyfile(Path(folder, file), Path(copy, folder, file))
+    os.chdir(copy)
+
+
 def copy_rules():
     """Put RULES into the package before package data is gathered."""
     for file in RULES:
@@ -235,5 +268,6 @@ def copy_rules():
 
 
 check_python()
+leave_read_only_folder()
 copy_rules()
 setup(ext_modules=extensions(), cmdclass={"build_ext": BuildExt})

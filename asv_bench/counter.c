@@ -6,7 +6,10 @@
  * would move everything that is allocated later.
  */
 #define _GNU_SOURCE
+#include <dlfcn.h>
+#include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <stddef.h>
 #include <string.h>
 #include <sys/utsname.h>
@@ -44,7 +47,7 @@ static struct {
     size_t size;
 } blocks[SLOTS];
 static int watched;
-static long bytes, most;
+static long bytes, most, locks;
 
 static size_t *size_of(void *block) {
     size_t slot = (size_t)block / 16 % SLOTS;
@@ -99,7 +102,7 @@ int posix_memalign(void **block, size_t alignment, size_t size) {
 
 void watch_bytes(void) {
     watched = 1;
-    bytes = most = 0;
+    bytes = most = locks = 0;
     memset(blocks, 0, sizeof blocks);
 }
 
@@ -107,6 +110,44 @@ void watch_bytes(void) {
 long most_bytes(void) {
     watched = 0;
     return most;
+}
+
+/* Functions at which a thread may wait for another one.  Each counts its calls and calls the one
+   that it replaces: of glibc, or of GCC's OpenMP runtime, which only roicy's extensions have
+   loaded. */
+static void *next_of(const char *name) {
+    void *found = dlsym(RTLD_NEXT, name);
+    return found ? found : dlsym(dlopen("libgomp.so.1", RTLD_LAZY | RTLD_NOLOAD), name);
+}
+
+#define COUNTED(type, name, parameters, arguments)                                                 \
+    type name parameters {                                                                         \
+        static type(*next) parameters;                                                             \
+        if (next == NULL)                                                                          \
+            next = (type(*) parameters)next_of(#name);                                             \
+        if (watched)                                                                               \
+            __atomic_add_fetch(&locks, 1, __ATOMIC_RELAXED);                                       \
+        return next arguments;                                                                     \
+    }
+
+COUNTED(int, pthread_mutex_lock, (pthread_mutex_t * lock), (lock))
+COUNTED(int, pthread_mutex_trylock, (pthread_mutex_t * lock), (lock))
+COUNTED(int, pthread_rwlock_rdlock, (pthread_rwlock_t * lock), (lock))
+COUNTED(int, pthread_rwlock_wrlock, (pthread_rwlock_t * lock), (lock))
+COUNTED(int, pthread_spin_lock, (pthread_spinlock_t * lock), (lock))
+COUNTED(int, sem_wait, (sem_t * lock), (lock))
+COUNTED(int, sem_trywait, (sem_t * lock), (lock))
+COUNTED(int, sched_yield, (void), ())
+COUNTED(int, usleep, (useconds_t time), (time))
+COUNTED(void, GOMP_critical_start, (void), ())
+COUNTED(void, GOMP_critical_name_start, (void **lock), (lock))
+COUNTED(void, GOMP_atomic_start, (void), ())
+COUNTED(void, GOMP_barrier, (void), ())
+COUNTED(void, omp_set_lock, (void *lock), (lock))
+
+/* Returns how often such functions were called since `watch_bytes`. */
+long locks_taken(void) {
+    return locks;
 }
 
 extern long __sysconf(int name);

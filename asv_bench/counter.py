@@ -1,11 +1,13 @@
 """Counts of calls: instructions and cache misses under callgrind, memory, and Python's bytecodes.
 
-The gate, the history and the ASV suite count by `count`, and by nothing else.
+The gate, the history and the ASV suite count by `count`, and by nothing else.  docs/tracking.md
+says what each count is.
 
 All calls are counted in one process by valgrind's callgrind, with the AVX2 kernels, since it does
 not know AVX-512, and one thread.  Each call is made some times before it is counted, and start-up
 is not counted at all.  The caches are simulated, and have the same sizes on every machine.  Then
-the memory that the call takes is counted, and the bytecodes that the front end executes.
+the memory that the call takes is counted, the bytecodes that the front end executes, and the locks
+that the same call takes on two threads.
 
 The same commit has the same counts on every machine.  valgrind shows the same processor and the
 same addresses everywhere, and counter.c the same number of processors and the same kernel.  The
@@ -41,6 +43,7 @@ LINE = 64
 WARM_UP = 10  # calls after which the interpreter has chosen its instructions; they run fast
 SHOWN = 0.005  # functions that execute a smaller share of a call's instructions are not kept
 IMPORT = "import roicy"
+THREADS = 2  # of the call whose locks are counted
 TRIGGER = re.compile(r"^desc: Trigger: Client Request: (.*), (\d+)$", re.MULTILINE)
 FPN, C4 = {"shape": (1, 32, 200, 304), "count": 100}, {"shape": (1, 32, 50, 76), "count": 50}
 POOL, PRROI = {"shape": (1, 32, 50, 76), "count": 100}, {"shape": (1, 32, 100, 152), "count": 50}
@@ -122,13 +125,13 @@ def drawn(name):
     return work, {name: placed(one) for name, one in pickle.loads(file.read_bytes()).items()}
 
 
-def prepared(roicy, name):
+def prepared(roicy, name, threads=1):
     """Return a function without parameters, which makes a call of the table."""
     (work, arrays), (_, direction, layout) = drawn(name), name.split()
     if direction.startswith("maximum"):
         work = work._replace(operator="roi_align_max")
     kinds = {"rounded": "forward", "maximum": "forward", "maximum_backward": "backward"}
-    return work.call(roicy, arrays, kinds.get(direction, direction), layout, reuse=True)
+    return work.call(roicy, arrays, kinds.get(direction, direction), layout, True, threads)
 
 
 def calls_here(only):
@@ -160,18 +163,41 @@ def import_here(only):
         drawn(name)
 
 
+def trace_import_here():
+    """Import everything, and print how many bytecodes each module executes meanwhile."""
+    import numpy  # noqa: F401
+
+    found, folders = Counter(), sorted(sys.path, key=len, reverse=True)
+
+    def trace(frame, event, _):
+        frame.f_trace_opcodes = True
+        if event == "opcode":
+            found[frame.f_globals.get("__name__"), frame.f_code.co_filename] += 1
+        return trace
+
+    sys.settrace(trace)
+    importlib.import_module("roicy")
+    sys.settrace(None)
+    least, shown = SHOWN * sum(found.values()), Counter()
+    for (name, file), spent in found.items():
+        folder = next((one for one in folders if file.startswith(f"{one}/")), "")
+        if spent > least or str(name).startswith("roicy"):
+            shown[f"{name} {file.removeprefix(f'{folder}/')}"] += spent
+    print(json.dumps([sum(found.values()), shown]))
+
+
 def count_here(only):
     """Count in this process, which runs under callgrind and has loaded counter.c."""
     import numpy  # noqa: F401
 
     counter = ctypes.CDLL(None)
-    counter.most_bytes.restype = ctypes.c_long
+    counter.most_bytes.restype = counter.locks_taken.restype = ctypes.c_long
     gc.disable()  # it would run at calls that depend on everything before
     counter.start_counting()
     roicy = importlib.import_module("roicy")
     counter.write_counts(f"{IMPORT}, 1".encode())
     counter.stop_counting()
-    found, made = {IMPORT: {"bytecodes": {}}}, {}
+    found, made = {}, {}
     for name, call, calls in calls_here(only):
         counter.start_counting()
         call()  # the simulated caches are empty before it
@@ -186,8 +212,17 @@ def count_here(only):
         found[name], made[name] = {"memory": counter.most_bytes()}, call
     package = str(Path(roicy.__file__).parent)
     for name, call in made.items():
-        found[name]["bytecodes"] = bytecodes(call, package)
-    print(json.dumps([versions_here(), found]))
+        traced = bytecodes(call, package)
+        found[name] |= {"bytecodes": sum(traced.values()), "functions": traced}
+        call = prepared(roicy, name, THREADS)
+        call()  # which may start threads
+        counter.watch_bytes()
+        call()
+        found[name]["locks"] = counter.locks_taken()
+    built = None
+    with contextlib.suppress(AttributeError, ImportError):  # of older commits
+        built = importlib.import_module("roicy._kernels.isa").built()
+    print(json.dumps([versions_here(), found, built]))
 
 
 def bytecodes(call, package):
@@ -320,11 +355,9 @@ def run_in(folder, command, isa):
 
 
 def imported():
-    """Return the folder of the package that this process would import."""
+    """Return the folder of the package that this process would import, or of this checkout."""
     found = importlib.util.find_spec("roicy")
-    if found is None or found.origin is None:
-        raise RuntimeError("roicy cannot be imported: set PYTHONPATH to a checkout that is built")
-    return Path(found.origin).parent
+    return Path(found.origin).parent if found and found.origin else FOLDER.parent / "roicy"
 
 
 def write(path, content, depth):
@@ -371,7 +404,10 @@ def count(only=None, isa="avx2", package=None, keep=None, longer=0):
         python = [shutil.copy(os.path.realpath(sys.executable), f"{folder}/python"), "-S", "-c"]
         program = f"import counter; counter.import_here({only!r})"
         for _ in range(2):  # the first compiles
-            of_import = int(run_in(folder, [*python, program], isa))
+            of_import = {"memory": int(run_in(folder, [*python, program], isa))}
+        program = "import counter; counter.trace_import_here()"
+        traced = json.loads(run_in(folder, [*python, program], isa))
+        of_import |= zip(("bytecodes", "functions"), traced, strict=True)
         options = "--tool=callgrind --instr-atstart=no --cache-sim=yes --simulate-wb=yes".split()
         options += [f"--{name}={value}" for name, value in CACHES.items()]
         valgrind = [shutil.which("valgrind"), *options, f"--callgrind-out-file={folder}/counts"]
@@ -382,17 +418,17 @@ def count(only=None, isa="avx2", package=None, keep=None, longer=0):
         for path, (name, _) in files.items() if keep else ():
             os.makedirs(keep, exist_ok=True)
             shutil.move(path, Path(keep, f"callgrind.out.{name.replace(' ', '_')}"))
-    versions, others = json.loads(printed)
-    others[IMPORT]["memory"] = of_import
+    versions, others, built = json.loads(printed)
     versions["valgrind"] = load("builds").run(["valgrind", "--version"]).strip()
-    return versions, joined(dict(files.values()), others) | sizes(package)
+    counts = joined(dict(files.values()), {IMPORT: of_import} | others) | sizes(package)
+    counts["wheel"]["instruction sets"] = built
+    return versions, counts
 
 
 def joined(counts, others):
     """Return the counts of the calls, in their order; bytecodes of functions are among theirs."""
     found = {}
     for name in (name for name in NAMES if name in counts):
-        functions, traced = counts[name].pop("functions"), others[name]["bytecodes"]
-        more = {"memory": others[name]["memory"], "bytecodes": sum(traced.values())}
-        found[name] = counts[name] | more | {"functions": functions | traced}
+        functions, more = counts[name].pop("functions"), others[name]
+        found[name] = counts[name] | more | {"functions": functions | more["functions"]}
     return found

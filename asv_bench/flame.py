@@ -26,6 +26,28 @@ def bars(own, called, function, share, start, path):
         start += part
 
 
+def roots(own, called):
+    """Return functions from which all others are reached, with what each takes with its callees.
+
+    Nobody but itself calls a root: a wrapper and its body may have one name.  Where all that is
+    left call each other, the one that takes most is a root.
+    """
+    names = {*own, *called}
+    callees = {one: {*called.get(one, {})} - {one} for one in names}
+    inner = {
+        one: own[one] + sum(called.get(one, {}).get(c, 0) for c in callees[one]) for one in names
+    }
+    found, left = {}, set(names)
+    while left:
+        of_others = set().union(*(callees[one] for one in left))
+        root = max((left - of_others) or left, key=lambda one: (inner[one], one))
+        found[root], reached = inner[root], [root]
+        for one in reached:
+            reached += (callees[one] & left).difference(reached)
+        left.difference_update(reached)
+    return found
+
+
 def colour(before, now):
     """Return red for what grew, blue for what shrank, and sand for the rest."""
     if before is None or abs(now - before) <= 0.003 * before:
@@ -36,10 +58,7 @@ def colour(before, now):
 def drawn(text, before=""):
     """Return an SVG of a file of callgrind, coloured by what changed since another one."""
     (own, called), (old, _) = counter.costs_of(text), counter.costs_of(before)
-    inner = {one: own[one] + sum(called.get(one, {}).values()) for one in {*own, *called}}
-    callees = {callee for found in called.values() for callee in found}
-    first = {one: cost for one, cost in inner.items() if one not in callees}
-    first = first or {max(inner, key=inner.get): 1}
+    first = roots(own, called)
     total, start, found = sum(first.values()), 0.0, []
     for function in sorted(first, key=first.get, reverse=True):
         share = WIDTH * first[function] / total

@@ -7,7 +7,9 @@
     python asv_bench/gate.py --profile DIR    # keep callgrind's files, and flame graphs of them
     python asv_bench/gate.py --build          # build what git tracks here, and judge that, too
 
-.ci/gate does the last one where Cython and NumPy are those of counts.json.
+.ci/gate does the last one where Cython and NumPy are those of counts.json.  A count of all calls
+takes 90 processor seconds, and a build as many.  What is built of other commits is kept in
+asv_bench/results/builds.
 
 counter.py says what is counted.  A count is worse if it has grown by more than the band of its
 call: --write counts three times, at paths of three lengths, and keeps the least counts and by how
@@ -16,12 +18,17 @@ numbers.
 
 What seems worse is counted twice more.  Then the last commit before this one that wrote counts.json
 is built and counted on this machine, too.  A count that does not exceed that commit's is not worse.
-So a difference between machines fails nothing, and a slow-down does.  --build always builds that
-commit, unless it compiles the same files, and at the same time as this one.  So both builds have
-the same neighbours, and the ratio of their processor seconds is judged.
+So a difference between machines fails nothing, and a slow-down does.  Where the compiler, Python or
+another version is not that of counts.json, that commit's counts are compared in its place.
+
+--build always builds that commit, unless it compiles the same files, and at the same time as this
+one.  So both builds have the same neighbours, and the ratio of their processor seconds is judged.
 """
 
 import argparse
+import hashlib
+import importlib.metadata
+import importlib.util
 import json
 import os
 import re
@@ -39,11 +46,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 import counter
 import flame
 
-builds = counter.load("builds")
+builds, progress = counter.load("builds"), counter.load("progress")
 ROOT = counter.FOLDER.parent
 RECORD = "asv_bench/counts.json"
 COUNTS = ROOT / RECORD
 BUILD = {"ROICY_BUILD_ISA": "baseline,avx2"}
+SETS = ["avx2", "baseline"]  # of BUILD, as the build says
+KEPT_BUILDS = counter.FOLDER / "results" / "builds"
+TO_BUILD = {"Cython": "cython>=3.1", "setuptools": "setuptools>=77"}
 COMPILED = ("pyx", "setup.py", "pyproject.toml")  # what a build depends on
 LONGER = (0, 9, 40)  # letters by which paths are longer, so that the interpreter's objects move
 KEPT = 12  # numbers by which counts differed
@@ -57,12 +67,13 @@ LEAST = {
     "bytes moved": 100 * counter.LINE,
     "memory": 256,
     "bytecodes": 0,
+    "locks": 0,
     "bytes": 1024,
     "processor seconds": 10,
 }
 WIDE = dict.fromkeys(("level 1 misses", "last level misses", "bytes moved"), 0.01)
 WIDE["processor seconds"] = 0.25
-EXACT = ("memory", "bytecodes", "bytes")  # these repeat, but for longer paths
+EXACT = ("memory", "bytecodes", "locks", "bytes")  # these repeat, but for longer paths
 MOST_FUNCTIONS = 10
 
 
@@ -72,7 +83,8 @@ def why_not(builds_first=False):
         return "valgrind is not installed"
     if builds_first:
         return None
-    command, avx2 = [sys.executable, "-c", "import roicy"], os.environ | {"ROICY_ISA": "avx2"}
+    avx2 = os.environ | {"ROICY_ISA": "avx2", "PYTHONPATH": str(counter.imported().parent)}
+    command = [sys.executable, "-c", "import roicy"]
     tried = subprocess.run(command, env=avx2, capture_output=True, text=True)
     if tried.returncode:
         return "import roicy: " + (tried.stderr.strip().splitlines() or ["failed"])[-1]
@@ -188,23 +200,59 @@ class Commits:
     def build(self, *commits):
         """Build what is not built yet, all at the same time."""
         commits = [commit for commit in commits if commit not in self.made]
+        if lacking():
+            raise ValueError(f"a build needs {lacking()}")
         with ThreadPoolExecutor() as pool:
             folders = [Path(self.folder, commit) for commit in commits]
             made = pool.map(builds.compile_commit, commits, folders, [BUILD] * len(commits))
             self.made |= zip(commits, made, strict=True)
 
     def package(self, commit):
-        self.build(commit)
-        return Path(self.made[commit][0], "roicy")
+        """Return the package of a commit, which an earlier run may have built."""
+        if commit in self.made:
+            return Path(self.made[commit][0], "roicy")
+        kept = KEPT_BUILDS / f"{commit[:12]}-{build_key()}"
+        if not kept.exists():
+            with progress.Progress(f"building {commit[:10]}"):
+                self.build(commit)
+            KEPT_BUILDS.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=KEPT_BUILDS) as folder:
+                shutil.copytree(Path(self.made[commit][0], "roicy"), Path(folder, "roicy"))
+                Path(folder, "roicy").rename(kept)
+        return kept
 
     def seconds(self, head, beside, recorded):
         """Return how long a build would have taken where the one of counts.json was timed."""
         same = not builds.git("diff", "--name-only", beside, head, "--", *COMPILED)
-        self.build(head, *([] if same else [beside]))
+        with progress.Progress("building this checkout and the commit beside it"):
+            self.build(head, *([] if same else [beside]))
         spent, other = (self.made[head if same else one][1] for one in (head, beside))
         print(f"built in {spent:.0f} processor seconds, and {beside[:10]} in {other:.0f}")
         before = written_by(beside).get("build", recorded or {"processor seconds": other})
         return {"processor seconds": round(before["processor seconds"] * spent / other, 1)}
+
+
+def lacking():
+    """Return what a build needs and pip has to install, or an empty text."""
+    missing = [f"'{text}'" for name, text in TO_BUILD.items() if not importlib.util.find_spec(name)]
+    return missing and f"pip install {' '.join(missing)}"
+
+
+def build_key():
+    """Return a short text of all that a build of a commit depends on."""
+    compiler = os.environ.get("CC", "cc")
+    said = builds.run([*compiler.split(), "--version"])
+    flags = [f"{name}={os.environ[name]}" for name in sorted(os.environ) if "FLAGS" in name]
+    cython = importlib.metadata.version("cython") if not lacking() else ""
+    facts = [compiler, said, sys.version, cython, *flags, str(BUILD)]
+    return hashlib.sha256("\n".join(facts).encode()).hexdigest()[:8]
+
+
+def counted(only, **options):
+    """Count, and say meanwhile for how long; versions and counts are those of counter.count."""
+    names = counter.chosen(only)
+    with progress.Progress(f"counting {len(names)} calls in valgrind"):
+        return counter.count(only, **options)
 
 
 def written_by(commit):
@@ -253,21 +301,51 @@ def skipped(reason, allowed):
     return int(not allowed)
 
 
+def differing(old, versions):
+    """Return in which versions a machine differs from that of counts, or an empty text."""
+    return "; ".join(
+        f"{key} {versions.get(key)}, and the counts are of {value}"
+        for key, value in old.items()
+        if versions.get(key) != value
+    )
+
+
+def with_same_sets(old, counts):
+    """Return both counts, without bytes where the builds have other instruction sets."""
+    built = [one.get("wheel", {}).get("instruction sets", SETS) for one in (old, counts)]
+    if built[0] == built[1]:
+        return old, counts
+    of_old, of_new = (", ".join(one or ["unknown"]) for one in built)
+    print(f"bytes are not compared: the build has {of_new}, and the counts are of {of_old}")
+    found = [{name: c for name, c in one.items() if "bytes" not in c} for one in (old, counts)]
+    return found[0], found[1]
+
+
+def doubtful(rows):
+    """Return the calls that execute fewer instructions and have as many misses as before."""
+    better = {row[:2] for row in rows if row[-1] == "better"}
+    misses = ("level 1 misses", "last level misses", "bytes moved")
+    names = dict.fromkeys(name for name, what in better if what == "instructions")
+    return [name for name in names if not any((name, what) in better for what in misses)]
+
+
 def judge(old, versions, counts, allow_skip=False, same=False):
     """Print what moved, and return the exit code."""
-    differing = [
-        f"{key} {versions.get(key)}, and the counts are of {value}"
-        for key, value in old["versions"].items()
-        if versions.get(key) != value
-    ]
-    if differing:
-        return skipped("counts are not comparable: " + "; ".join(differing), allow_skip)
+    if differing(old["versions"], versions):
+        said = differing(old["versions"], versions)
+        return skipped(f"counts are not comparable: {said}", allow_skip)
     rows = compare(old["counts"], counts)
     if rows:
         print(table(rows))
     verdicts = [row[-1] for row in rows]
     for name in dict.fromkeys(row[0] for row in rows if row[-1] == "WORSE"):
         print(functions_text(name, old["counts"], counts))
+    if doubtful(rows):
+        works = sorted({name.split()[0] for name in doubtful(rows) if name in counter.CALLS})
+        print(
+            "Fewer instructions with as many misses may be slower: prefetches may be gone.\n"
+            f"Ask: python -m roicy bench --against COMMIT --workloads {' '.join(works)}"
+        )
     if "WORSE" in verdicts or "not in both" in verdicts or (same and "better" in verdicts):
         print(
             f"FAILED: {verdicts.count('WORSE')} counts are worse, {verdicts.count('better')} "
@@ -289,6 +367,15 @@ def write(path, versions, counts):
     counter.write(path, content, depth=4)
 
 
+def writer_instead(recorded, versions, options):
+    """Return the commit to count if counts.json is of other versions, and else None."""
+    said = differing(recorded, versions)
+    if not said or options.allow_skip:
+        return None
+    print(f"the commit that wrote counts.json is counted in its place: {said}")
+    return writer()
+
+
 def as_of(commit, only, commits, keep=None):
     """Return versions, and the counts of another commit, which is built.
 
@@ -297,7 +384,7 @@ def as_of(commit, only, commits, keep=None):
     """
     then, now = written_by(commit), json.loads(COUNTS.read_text())["counts"]
     path = commits.package(commit)
-    several = [counter.count(only, package=path, keep=keep, longer=more) for more in LONGER]
+    several = [counted(only, package=path, keep=keep, longer=more) for more in LONGER]
     counts = least_of([found for _, found in several])
     for name in counts.keys() & then.keys() & now.keys():
         found, before, after = counts[name], then[name], now[name]
@@ -341,7 +428,8 @@ def options_of():
 def run(options, old, commits):
     """Count and compare, and return the exit code."""
     keep, package = options.profile and Path(options.profile), None
-    start, of_build = time.monotonic(), old["counts"].get("build")
+    start, recorded = time.monotonic(), old["counts"].get("build")
+    of_build = recorded
     beside = options.commit and builds.git("rev-parse", "--verify", f"{options.commit}^{{commit}}")
     if options.build:
         head = builds.git("stash", "create") or builds.git("rev-parse", "HEAD")
@@ -351,11 +439,13 @@ def run(options, old, commits):
         except ValueError as error:
             print(f"the time of the build is not judged: {error}")
         package = commits.package(head)
-    versions, counts = counter.count(options.only, keep=keep and keep / "now", package=package)
+    elif lacking():
+        print(f"no other commit can be built, should it be asked for: {lacking()}")
+    versions, counts = counted(options.only, keep=keep and keep / "now", package=package)
     counts |= {"build": of_build} if of_build else {}
 
     def thrice(only):
-        more = [counter.count(only, package=package, longer=longer)[1] for longer in LONGER[1:]]
+        more = [counted(only, package=package, longer=longer)[1] for longer in LONGER[1:]]
         return least_of([counts, *more])
 
     calls = [name for name in counts if "instructions" in counts[name]]
@@ -365,14 +455,15 @@ def run(options, old, commits):
         write(COUNTS, versions, accepted(old, versions, counts))
         print(f"wrote {COUNTS}")
         return 0
-    if options.commit:
+    other = beside or writer_instead(old["versions"], versions, options)
+    if other:
         before = keep and keep / "before"
-        of_build = old["counts"].get("build")
-        old["versions"], old["counts"] = as_of(beside, options.only, commits, before)
-        old["counts"] |= {"build": of_build} if of_build else {}
+        old["versions"], old["counts"] = as_of(other, options.only, commits, before)
+        old["counts"] |= {"build": recorded} if recorded else {}
         counts = {name: counts[name] for name in counts if name in old["counts"]}
     elif options.only:
         old["counts"] = {name: old["counts"][name] for name in counts if name in old["counts"]}
+    old["counts"], counts = with_same_sets(old["counts"], counts)
     if keep:
         draw(keep)
     seeming = worse(old["counts"], counts) if old["versions"] == versions else set()
@@ -381,7 +472,7 @@ def run(options, old, commits):
         only = f"^({'|'.join(calls)})$"
         counts = thrice(only)
         seeming = worse(old["counts"], counts)
-        if seeming and not options.commit:
+        if seeming and not other:
             old["counts"] = as_here(old["counts"], only, commits)
         for name, what in seeming - worse(old["counts"], counts):
             print(f"no worse than that commit on this machine: {name}, {what}")

@@ -3,6 +3,7 @@
     python asv_bench/history.py count           # this commit: some minutes
     python asv_bench/history.py count v0.1.0 main~20
     python asv_bench/history.py steps           # marks the commits at which counts changed
+    python asv_bench/history.py behind          # fails where many commits came after the last count
 
 `count` builds a commit in a temporary folder and counts a few calls of it, by counter.py.  It
 writes history.json after each commit, and does not count again what is there.  A commit stands for
@@ -42,6 +43,7 @@ TOOLS += ["_demo*", "__main__*", "bench", "torch", "cuda", "compat"]
 # One set of kernels is compiled, to save time, but for the processors for which the gate counts.
 BUILD = {"ROICY_BUILD_ISA": "baseline", "ROICY_BUILD_FLAGS": "-march=x86-64-v3"}
 WHAT = ("instructions", "bytes moved", "memory")  # of a call
+MOST_BEHIND = 60  # commits that may come after the last one that is counted
 STEP = 0.05  # smaller changes are steps for Otava alone
 OF_OTAVA = {"window_len": 50, "max_pvalue": 0.001, "min_magnitude": 0.007}
 
@@ -102,6 +104,27 @@ def count_all(revisions):
         print(f"{commit[:10]} {found.get('missing', 'is counted')}")
 
 
+def behind(history, commits):
+    """Return the last commit that is counted, and how many came after it."""
+    for later, commit in enumerate(reversed(commits)):
+        if commit in history["commits"]:
+            return commit, later
+    return None, len(commits)
+
+
+def check_behind():
+    """Print where the history ends, and return the exit code."""
+    if builds.git("rev-parse", "--is-shallow-repository") == "true":
+        print("SKIPPED: this clone lacks the commits that would be counted")
+        return 0
+    commit, later = behind(read(), landed("HEAD"))
+    print(f"docs/speed.md ends at {commit and commit[:10]}; {later} commits came later")
+    if later <= MOST_BEHIND:
+        return 0
+    print(f"FAILED: expected at most {MOST_BEHIND}. asv_bench/README.md says how to count more.")
+    return 1
+
+
 def places_of(values):
     """Return the places in a list of counts at which a new level begins.
 
@@ -148,12 +171,14 @@ def steps_of(history, commits):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.strip().splitlines()[0])
-    parser.add_argument("command", choices=["count", "steps"])
+    parser.add_argument("command", choices=["count", "steps", "behind"])
     parser.add_argument("revisions", nargs="*", default=["HEAD"], help="(default: HEAD)")
     options = parser.parse_args()
     if options.command == "count":
         count_all(options.revisions)
-        return
+        return 0
+    if options.command == "behind":
+        return check_behind()
     commits, history = landed("HEAD"), read()
     history["steps"] = steps_of(history, commits)
     write(history, commits)
@@ -161,7 +186,8 @@ def main():
         print(*(one[:10] for one in step["named"]), f"of {step['of']}:", step["why"])
         for call, (before, now) in step["calls"].items():
             print(f"    {call:<30} {before:>10} {now:>10} {now / before - 1:+.1%}")
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -66,6 +66,17 @@ static int team_lost = 0;
 #if defined(_OPENMP) && defined(__GNUC__) && !defined(_WIN32)
 #include <pthread.h>
 #include <stdio.h>
+/* glibc 2.34 gave these functions new versions, which older systems lack.  The old ones are still
+   there and do the same, so a wheel that asks for them works with glibc 2.17. */
+#if defined(__GLIBC__) && (defined(__x86_64__) || defined(__aarch64__))
+#ifdef __x86_64__
+#define OLDEST "GLIBC_2.2.5"
+#else
+#define OLDEST "GLIBC_2.17"
+#endif
+__asm__(".symver pthread_create, pthread_create@" OLDEST);
+__asm__(".symver pthread_join, pthread_join@" OLDEST);
+#endif
 #if defined(__clang__)
 #define IS_LLVMS 1
 #elif defined(__ELF__)

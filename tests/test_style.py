@@ -22,6 +22,7 @@ def files(folders, endings):
 
 FOLDERS = ("pyx", "roicy", "tests", "asv_bench", "examples", ".ci", "docs/_ext")
 # The build copies pyx/plan/rules*.h into roicy/cuda, so these copies are left out.
+SCRIPTS = [file for file in files([".ci"], [""]) if (ROOT / file).is_file()]
 SOURCES = [
     file
     for file in files(FOLDERS, (".py", ".pyx", ".pxd", ".h", ".cu", ".c"))
@@ -31,7 +32,7 @@ COMPILED = files(("pyx", "roicy/_kernels"), (".pyx", ".pxd", ".h"))
 CUDA = files(["roicy"], [".cu"])
 
 
-@pytest.mark.parametrize("file", SOURCES, ids=str)
+@pytest.mark.parametrize("file", [*SOURCES, *SCRIPTS], ids=str)
 def test_columns(file):
     lines = (ROOT / file).read_text().splitlines()
     assert [i for i, line in enumerate(lines, 1) if len(line) > MAX_COLUMNS] == []
@@ -183,6 +184,15 @@ def test_functions_are_found():
     assert found["grad_tiles.cu", "backward_tiles"][0] == 4
     assert found["planes.cu", "along_x"][0] == 5
     assert found["grad_planes.cu", "PartOfPlane"][0] == 4
+
+
+@pytest.mark.parametrize("file", files(["pyx"], [".pyx"]), ids=str)
+def test_attributes(file):
+    """What is read of `self` is named elsewhere: Cython takes a misspelt name for Python's."""
+    declared = ROOT / "roicy" / "_kernels" / file.with_suffix(".pxd").name
+    text = (ROOT / file).read_text() + (declared.read_text() if declared.exists() else "")
+    named = set(re.findall(r"(?<!\bself\.)\b\w+", text))
+    assert set(re.findall(r"\bself\.(\w+)", text)) <= named
 
 
 def test_planted_faults():

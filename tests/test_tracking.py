@@ -6,7 +6,9 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -84,6 +86,7 @@ def commits(gate, monkeypatch, tmp_path):
     """A repository of three commits: counts.json is written, kept, and written again."""
     monkeypatch.setattr(gate.builds, "SOURCE", tmp_path)
     monkeypatch.setattr(gate, "COUNTS", tmp_path / "asv_bench" / "counts.json")
+    monkeypatch.setattr(gate, "KEPT_BUILDS", tmp_path / "builds")
     gate.COUNTS.parent.mkdir()
     gate.builds.git("init", "-q", "-b", "main")
     for number, instructions in enumerate((1_000_000, 1_000_000, 1_100_000)):
@@ -103,9 +106,10 @@ def test_gate_knows_what_is_the_machines(gate, commits, monkeypatch, capsys, tmp
     here, built = counts(1_020_000, memory=490_000), []
     monkeypatch.setattr(gate.counter, "count", lambda *_, **__: (VERSIONS, here))
 
-    def compile_commit(commit, *_):
+    def compile_commit(commit, folder, _):
         built.append(commit)
-        return "", 90
+        (folder / "roicy").mkdir(parents=True)
+        return str(folder), 90
 
     monkeypatch.setattr(gate.builds, "compile_commit", compile_commit)
     for commit, old, limit in ((2, 1_100_000, 1_122_000), (1, 1_000_000, 1_020_000)):
@@ -115,7 +119,7 @@ def test_gate_knows_what_is_the_machines(gate, commits, monkeypatch, capsys, tmp
         assert found[CALL]["memory"] == 500_000
         assert not gate.worse(found, counts(round(1.002 * limit)))
         assert gate.worse(found, counts(round(1.004 * limit))) == {(CALL, "instructions")}
-    assert built == [commits[0], commits[0]]
+    assert built == [commits[0]]  # and kept
     assert f"{commits[0][:10]}, which wrote it, is counted" in capsys.readouterr().out
     gate.builds.git("checkout", "-q", commits[0])
     assert gate.as_here(counts(), None, None) == counts()
@@ -123,7 +127,7 @@ def test_gate_knows_what_is_the_machines(gate, commits, monkeypatch, capsys, tmp
     monkeypatch.setattr(gate.builds, "SOURCE", tmp_path / "shallow")
     assert gate.as_here(counts(), None, None) == counts()
     said = "judged by counts.json alone: the history lacks"
-    assert capsys.readouterr().out.count(said) == len(built) == 2
+    assert capsys.readouterr().out.count(said) == 2
 
 
 def test_gate_judges_builds_beside_each_other(gate, commits, monkeypatch, tmp_path):
@@ -135,6 +139,36 @@ def test_gate_judges_builds_beside_each_other(gate, commits, monkeypatch, tmp_pa
         made = gate.Commits(tmp_path)
         assert made.seconds(commits[head], commits[0], None) == {"processor seconds": expected}
         assert len(made.made) == 1 + (compiled == "source")
+
+
+def test_gate_needs_the_same_sets_for_bytes(gate, capsys):
+    """A build with one instruction set more is larger, which is no fault."""
+    old, new = counts(), counts() | {"wheel": {"bytes": 3_000_000, "instruction sets": ["avx512"]}}
+    old, new = gate.with_same_sets(old, new)
+    assert "wheel" not in {**old, **new}
+    assert gate.compare(old, new) == []
+    said = "the build has avx512, and the counts are of avx2, baseline"
+    assert capsys.readouterr().out == f"bytes are not compared: {said}\n"
+    assert gate.with_same_sets(old, old) == (old, old)
+
+
+@pytest.mark.parametrize(("lines", "asked"), [(50_000, True), (45_000, False)])
+def test_gate_doubts_fewer_instructions(gate, capsys, lines, asked):
+    """A call without its prefetches executes less and waits longer."""
+    old = {"versions": VERSIONS, "counts": counts()}
+    assert gate.judge(old, VERSIONS, counts(980_000, lines=lines)) == 0
+    said = "bench --against COMMIT --workloads align_fpn_p2\n"
+    assert (said in capsys.readouterr().out) == asked
+
+
+def test_gate_takes_the_writer_for_other_versions(gate, commits, capsys):
+    """Another compiler needs counts of its own, of the commit that counts.json is of."""
+    asked = SimpleNamespace(allow_skip=False)
+    assert gate.writer_instead(VERSIONS, VERSIONS | {"valgrind": "4"}, asked) is None
+    assert gate.writer_instead(VERSIONS, VERSIONS | {"compiler": "GCC 2"}, asked) == commits[0]
+    assert "compiler GCC 2, and the counts are of GCC 1" in capsys.readouterr().out
+    asked.allow_skip = True
+    assert gate.writer_instead(VERSIONS, {"compiler": "GCC 2"}, asked) is None
 
 
 def test_gate_demands_the_same(gate, capsys):
@@ -272,6 +306,15 @@ def test_flame_graphs(counter, monkeypatch):
     assert "1100 instructions in 2 calls" in svg
 
 
+def test_roots_of_flame_graphs(counter, monkeypatch):
+    """A wrapper that calls a body of its name is a root, and so is one of those in a circle."""
+    monkeypatch.setitem(sys.modules, "counter", counter)
+    own = Counter({"sum": 70, "load": 30, "eval": 5, "call": 1})
+    called = {"sum": Counter({"sum": 100, "load": 30}), "eval": Counter({"call": 6})}
+    called["call"] = Counter({"eval": 5})
+    assert load("flame").roots(own, called) == {"sum": 100, "eval": 11}
+
+
 def test_names_of_functions(counter):
     names = {
         "__pyx_fuse_0__pyx_f_5roicy_8_kernels_4plan_make_tables": "plan.make_tables",
@@ -340,6 +383,18 @@ def test_history_finds_small_changes_by_otava(history):
     assert history.places_of(values) == [12]
 
 
+def test_history_says_how_far_it_is_behind(history, monkeypatch, capsys):
+    commits = [f"c{i}" for i in range(100)]
+    assert history.behind({"commits": {"c0": {}, "c97": {}}}, commits) == ("c97", 2)
+    assert history.behind({"commits": {}}, commits) == (None, 100)
+    monkeypatch.setattr(history.builds, "git", lambda *_: "false")
+    monkeypatch.setattr(history, "landed", lambda _: commits)
+    for last, code in (("c39", 0), ("c38", 1)):
+        monkeypatch.setattr(history, "read", lambda last=last: {"commits": {last: {}}})
+        assert history.check_behind() == code
+        assert f"ends at {last}; {99 - int(last[1:])} commits came later" in capsys.readouterr().out
+
+
 def test_history_finds_slow_changes(history, monkeypatch):
     """Small changes add up to a step."""
     monkeypatch.setitem(sys.modules, "otava", None)
@@ -358,6 +413,13 @@ def test_history_stored(history):
         assert "missing" in one or set(one["counts"]) <= set(history.CALLS)
     for step in found["steps"]:
         assert {step["before"], step["commit"]} <= set(found["commits"])
+
+
+def test_page_of_speed_says_what_its_chart_shows(history):
+    *_, last = (one for one in history.read()["commits"].values() if "counts" in one)
+    millions = last["counts"]["align_fpn_p2 forward NCHW"][0] / 1e6
+    text = " ".join((ROOT / "docs" / "speed.md").read_text().split())
+    assert f"takes {millions:.2f} million now" in text
 
 
 def test_history_counts_calls_of_the_gate(history, counter):
@@ -431,6 +493,43 @@ def test_same_is_demanded(tmp_path, factor, percent, code):
         (tmp_path / name).write_text(text)
     assert main(["bench", "--compare", *files, "--same", percent]) == code
     assert main(["bench", "--compare", files[0], files[0], "--same", "5"]) == 0
+
+
+def threads_file(path, factor):
+    """Write a file of --scaling and --latency whose calls on two threads take `factor` as long."""
+    row = {"workload": "pool_tiny", "direction": "forward", "layout": "NCHW", "dtype": "float32"}
+    scaling = [row | {"threads": 1, "least": 2.0, "efficiency": 1.0}]
+    scaling += [row | {"threads": 2, "least": factor, "efficiency": 1 / factor}]
+    latency = [{"workload": "pool_tiny", "threads": 1, "situation": "alone", "p50": 1, "p99": 9}]
+    parts = {"machine": {}, "build": {"commit": str(factor)}, "runtime": {}}
+    file = {"schema": compare.THREADS, **parts, "scaling": scaling, "latency": latency}
+    path.write_text(json.dumps(file))
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("factor", "options", "code", "verdicts"),
+    [
+        (1.2, [], 0, "0 faster, 0 slower, 3 same"),
+        (1.9, [], 1, "0 faster, 1 slower, 2 same"),  # as with a lock
+        (0.5, [], 0, "1 faster, 0 slower, 2 same"),
+        (1.2, ["--same", "10"], 1, "0 faster, 1 slower, 2 same"),
+    ],
+)
+def test_threads_are_compared(tmp_path, capsys, factor, options, code, verdicts):
+    files = threads_file(tmp_path / "old", 1), threads_file(tmp_path / "new", factor)
+    assert main(["bench", "--compare", *files, *options]) == code
+    said = capsys.readouterr().out
+    assert verdicts in said
+    assert f"commit: 1 -> {factor}" in said
+    assert re.search(rf"float32 2 .* {factor:.3f} .* {1 / factor:.2f}", said)
+
+
+def test_files_of_two_kinds_are_not_compared(tmp_path, capsys):
+    times = tmp_path / "times"
+    times.write_text(json.dumps(file_of(run_of(STEADY))))
+    assert main(["bench", "--compare", str(times), threads_file(tmp_path / "threads", 1)]) == 2
+    assert "expected two of the same kind" in capsys.readouterr().err
 
 
 def test_same_needs_all_calls(capsys):

@@ -147,7 +147,10 @@ class Facts(Raw):
             for name, value in history["versions"].items()
         )
         failed = [name[:10] for name, one in history["commits"].items() if "counts" not in one]
-        text = f"{len(counted(history))} commits, counted with {versions}."
+        last, about = list(counted(history).items())[-1]
+        text = f"{len(counted(history))} commits, counted with {versions}. The last one is "
+        text += f"{last[:10]} of {day(about['date'])}, “{escape(about['subject'])}”. "
+        text += "What landed later is not shown."
         if failed:
             text += f" These could not be built or called: {', '.join(failed)}."
         return f"<p>{text}</p>"

@@ -142,11 +142,24 @@ def run_against(options: argparse.Namespace, same: float | None) -> int:
     return report(old, new, same)
 
 
+def run_compare(paths: list[str], same: float | None) -> int:
+    """Compare two files of the same kind."""
+    from . import compare, compare_threads
+
+    old, new = map(compare.read, paths)
+    if old["schema"] != new["schema"]:
+        kinds = " and ".join(file["schema"] for file in (old, new))
+        raise ValueError(f"--compare: files of {kinds}, expected two of the same kind")
+    of_threads = old["schema"] == compare.THREADS
+    return (compare_threads.report if of_threads else compare.report)(old, new, same)
+
+
 def run_threads(options: argparse.Namespace) -> None:
     """Time threads, other work, or both."""
     from . import threads, timing
+    from .compare import THREADS
 
-    file: dict[str, Any] = {"schema": "roicy-threads/1", **timing.facts()}
+    file: dict[str, Any] = {"schema": THREADS, **timing.facts()}
     print(textwrap.fill(timing.title(), 80) + "\n")
     if options.scaling:
         how = timing.usable_cores(), options.rounds, options.seconds
@@ -180,9 +193,7 @@ def run(options: argparse.Namespace) -> int:
             for name, work in ALL.items():
                 print(f"{name:<19} {work.about}\n    {work.description}")
         elif options.compare:
-            from .compare import read, report
-
-            return report(*map(read, options.compare), same)
+            return run_compare(options.compare, same)
         elif options.convert:
             from .convert import convert
 

@@ -16,6 +16,7 @@ from .builds import SCHEMA
 from .timing import titled
 
 PARTS = ("machine", "build", "runtime", "method", "runs")
+THREADS = "roicy-threads/1"  # of files of --scaling and --latency; docs/tracking.md has it
 OF_A_RUN = ("least", "digest")
 KEY = ("workload", "direction", "layout", "dtype", "threads")
 LEVEL = 0.99  # of the intervals: many calls are compared at once
@@ -30,7 +31,10 @@ FASTER, SLOWER, SAME, UNKNOWN = "faster", "slower", "same", "cannot tell"
 
 
 def read(path: str, option: str = "--compare") -> dict[str, Any]:
-    """Return a file that `--json` wrote; ValueError where it is not one."""
+    """Return a file that `--json` wrote; ValueError where it is not one.
+
+    Only `--compare` takes those of `--scaling` and `--latency`.
+    """
     name = f"{option}: {path}"
     try:
         file = json.loads(Path(path).read_text("utf-8"))
@@ -39,6 +43,8 @@ def read(path: str, option: str = "--compare") -> dict[str, Any]:
     except ValueError as error:
         raise ValueError(f"{name}: not JSON ({error})") from None
     schema = file.get("schema") if isinstance(file, dict) else None
+    if schema == THREADS and option == "--compare":
+        return read_threads(name, file)
     if schema != SCHEMA:
         raise ValueError(f"{name}: schema {schema!r}, expected {SCHEMA!r}")
     missing = [part for part in PARTS if not isinstance(file.get(part), (dict, list))]
@@ -47,6 +53,15 @@ def read(path: str, option: str = "--compare") -> dict[str, Any]:
     if missing:
         raise ValueError(f"{name}: no {', '.join(missing)}, expected all of docs/tracking.md")
     return dict(file)
+
+
+def read_threads(name: str, file: dict[str, Any]) -> dict[str, Any]:
+    """Return a file of threads; ValueError where it lacks something."""
+    missing = [part for part in PARTS[:3] if not isinstance(file.get(part), dict)]
+    missing += [] if "scaling" in file or "latency" in file else ["scaling or latency"]
+    if missing:
+        raise ValueError(f"{name}: no {', '.join(missing)}, expected all of docs/tracking.md")
+    return file
 
 
 def interval(old: list[float], new: list[float]) -> tuple[float, float, float]:
