@@ -37,6 +37,7 @@ class Where(NamedTuple):
     corners: np.ndarray  # (K, 4), float64, as in struct masks
     rule: int  # of RULES
     least: float | None  # the least number that sets a pixel; None: pixels are numbers
+    border: int = 0  # zeros around a mask
 
 
 class Asked(NamedTuple):
@@ -168,17 +169,20 @@ def paste_masks(
         raise ValueError(f"masks: shape {given.shape}, expected at least one number a mask")
     places, corners = _places(rows, given.shape[2], shape, rule, border, computed)
 
-    def padded() -> np.ndarray:
-        return _padded(given.transpose(0, 2, 1) if coded else given, border, computed)
+    def plain() -> np.ndarray:
+        numbers = given if given.dtype == computed else given.astype(computed)
+        if not all(stride % numbers.itemsize == 0 for stride in numbers.strides):
+            numbers = numbers.copy()
+        return numbers.transpose(0, 2, 1) if coded else numbers
 
-    where = Where(places, corners, RULES.index(rule), least)
-    return pasted(padded, where, Asked(shape, coded, computed, out, threads, (given, rows)))
+    where = Where(places, corners, RULES.index(rule), least, border)
+    return pasted(plain, where, Asked(shape, coded, computed, out, threads, (given, rows)))
 
 
 def pasted(made: Callable[[], Any], where: Where, asked: Asked) -> t.NDArray[Any] | list[Code]:
     """Return images or codes; made: returns what the kernels take as masks."""
     coded, shape, out = asked.coded, asked.shape, asked.out
-    rule = (where.rule, where.least or 0.0)
+    rule = (where.rule, where.least or 0.0, where.border)
     if coded:
         if out is not None:
             raise ValueError("out: an array, expected None, since codes are returned")
@@ -275,25 +279,16 @@ def _places(
 
     Boxes are converted to the type of the masks first.
     """
-    height_width = np.array(shape)[:, None]
-    with np.errstate(all="ignore"):  # what overflows is found right below
-        corners = boxes.astype(computed)
-        if rule == "torchvision":
-            corners = _expanded(corners, width, padding)
-        finite(boxes, corners, computed)
-        ends = corners.astype(np.float64).T.reshape(2, 2, -1)
-        if rule == "torchvision":
-            first, last = whole(np.trunc(ends))
-            origins, stop, sizes = first, last + 1, np.maximum(last - first + 1, 1)
-        else:
-            first, stop = whole(np.floor(ends[0])) - 1, whole(np.ceil(ends[1])) + 1
-            origins, sizes = np.zeros_like(first), np.ones_like(first)
-    first = np.maximum(first, 0)[::-1]  # x, y become y, x
-    stop = np.maximum(np.minimum(stop[::-1], height_width), first)
-    first = np.minimum(first, stop)
-    ends = np.stack([first, stop], axis=1).reshape(4, -1)
-    places = np.concatenate([ends, origins, sizes]).T
-    return np.ascontiguousarray(places), np.ascontiguousarray(corners, np.float64)
+    if not len(boxes):
+        return np.empty((0, 8), np.int64), np.empty((0, 4))
+    plain = boxes.dtype.char in "fd" and boxes.dtype.isnative and boxes.flags.aligned
+    rows = boxes if plain else boxes.astype(np.float64)
+    given = (computed == FLOAT32, (RULES.index(rule), padding), width, shape)
+    places, corners, wrong = paste.places(rows, *given)
+    if wrong >= 0:
+        with np.errstate(all="ignore"):
+            finite(boxes, corners.astype(computed), computed)
+    return places, corners
 
 
 def finite(boxes: np.ndarray, corners: np.ndarray, computed: np.dtype) -> np.ndarray:
@@ -309,23 +304,3 @@ def finite(boxes: np.ndarray, corners: np.ndarray, computed: np.dtype) -> np.nda
 def whole(numbers: np.ndarray) -> np.ndarray:
     """Return whole numbers as int64."""
     return numbers.clip(-FARTHEST, FARTHEST).astype(np.int64)
-
-
-def _expanded(boxes: np.ndarray, width: int, padding: int) -> np.ndarray:
-    """Return boxes that have grown about their centres, as a mask that gets a border."""
-    half = boxes.dtype.type(0.5)
-    low, high = boxes[:, :2], boxes[:, 2:]
-    centre = (high + low) * half
-    reach = (high - low) * half * boxes.dtype.type((width + 2 * padding) / width)
-    return np.concatenate([centre - reach, centre + reach], axis=1)
-
-
-def _padded(masks: np.ndarray, padding: int, dtype: np.dtype) -> np.ndarray:
-    count, height, width = masks.shape
-    if padding == 0:
-        return np.require(masks, dtype, ("C", "A"))
-    shape = (count, height + 2 * padding, width + 2 * padding)
-    padded: np.ndarray = _memory.new(shape, dtype)
-    padded[...] = 0
-    padded[:, padding:-padding, padding:-padding] = masks
-    return padded

@@ -14,7 +14,7 @@ from onnx import helper, numpy_helper  # noqa: E402
 
 from roicy.compat import onnx as compat  # noqa: E402
 from roicy.compat.onnx._command import _claimed  # noqa: E402
-from roicy.onnxruntime import _claims, _patterns  # noqa: E402
+from roicy.onnxruntime import _claims, _pasting, _patterns  # noqa: E402
 
 NAME = "RoicyExecutionProvider"
 VALUES = "(float[N, C, H, W] X, float[K, 4] rois, int64[K] images)"
@@ -132,7 +132,7 @@ def without_python(monkeypatch):
     def run(*arguments):
         raise AssertionError("a node is computed by Python")
 
-    for owner in (_claims.Single, _patterns.Pyramid):
+    for owner in (_claims.Single, _patterns.Pyramid, _pasting.Pasting):
         monkeypatch.setattr(owner, "run", run)
 
 

@@ -23,10 +23,13 @@ MAY_IMPORT = {
         "roicy._kernels.isa", "roicy._kernels.methods",
         "roicy._arguments", "roicy._boxes", "roicy._levels", "roicy._threads",
     ),
-    "images": ("images", "simd", "threads", "tuning", "roicy._kernels.isa"),
+    "images": (
+        "images", "simd", "errors", "threads", "tuning", "plan.boxes", "roicy._kernels.isa",
+    ),
     "attention": ("attention", "simd", "threads", "roicy._kernels.isa"),
     "provider": (
-        "provider", "call", "plan", "simd", "errors", "threads", "roicy._kernels.plan",
+        "provider", "call", "plan", "images.places", "simd", "errors", "threads",
+        "roicy._kernels.paste", "roicy._kernels.plan", "roicy.compat.onnx._node",
         "roicy._config", "roicy._threads", "roicy.compat.onnx._table", "roicy.onnxruntime._claims",
     ),
     # errors.pxd, isa.pyx, machine.pyx, threads.pxd, tuning.pxd

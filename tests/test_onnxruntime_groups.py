@@ -337,7 +337,7 @@ def of_one_size(text, height=32, width=41):
 
 @pytest.mark.parametrize("size", [None, (32, 41), (40, 40)])
 @pytest.mark.parametrize("name", [b"mask", b"m\xffsk"], ids=["utf8", "bytes"])
-def test_pasting_loops(name, size, rng):
+def test_pasting_loops(name, size, rng, monkeypatch):
     """They are known by what they compute, whatever their values are called."""
     text = of_one_size(PASTING, *size) if size else PASTING
     data = parsed(text).SerializeToString().replace(b"mask", name)
@@ -357,8 +357,10 @@ def test_pasting_loops(name, size, rng):
     }
     if size:
         del inputs["H"], inputs["W"]
-    for count in (5, 0):
+    for count in (0, 5):
         some = inputs | {"P": inputs["P"][:count], "F": inputs["F"][:count]}
+        if count:
+            without_python(monkeypatch)
         (got,), (expected,) = session.run(None, some), alone.run(None, some)
         np.testing.assert_allclose(got, expected, rtol=0, atol=1e-6)
 

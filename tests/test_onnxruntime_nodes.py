@@ -131,6 +131,7 @@ def test_pyramids_of_the_domain(dtype, rng):
     np.testing.assert_array_equal(of_roicy(model, feed)[0], expected)
 
 
+@pytest.mark.usefixtures("no_python")
 def test_masks_of_the_domain(rng):
     masks = rng.random((9, 1, 7, 7)).astype(np.float32)
     corners = random_boxes(rng, 2, 9, (40, 40), np.float32)[:, 1:].copy()

@@ -6,12 +6,17 @@ the codes describe exactly the images.
 """
 from cpython.buffer cimport Py_buffer
 from libc.stdint cimport int32_t, int64_t, uint8_t
-from libc.stdlib cimport calloc, free
+from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
 
+import numpy as np
+
+from errors cimport NO_MEMORY, Error, fail, last_error
 from images.buffers cimport buffer_of
+from images.places cimport Placing, place_masks
 from images.structs cimport (REACHED, REAL_VALUES, MaskLines, Masks, Place, Prototypes,
                              Runs, runs_add, runs_add_pixels, runs_end)
+from plan.boxes cimport Rows
 from roicy._kernels.isa cimport tables
 from simd.structs cimport real, stream_fence
 from simd.table cimport Simd
@@ -28,8 +33,17 @@ cdef enum:
     MIXED_LINES = 2                # of a mixed mask, which may be enlarged before it is resized
 
 
+cdef struct Given:                 # masks as the caller has them, which get a border first
+    const char *start
+    Py_ssize_t[3] strides          # in bytes
+    Py_ssize_t[3] extents          # K, h, w
+    Py_ssize_t itemsize
+    int border                     # zeros around each
+
+
 cdef struct Paste:
     const Simd *simd
+    Given given                    # `start` is NULL where nothing is copied
     Masks masks                    # transposed for codes
     Masks enlarged                 # how masks are resized before
     Place whole                    # of enlarged masks
@@ -190,9 +204,25 @@ cdef int run_part(Paste *paste, Team *team) noexcept nogil:
     return run_tasks(paste, count * paste.parts, threads, scratch, paste_task, team)
 
 
-cdef int run_all(void *given, Team *team) noexcept nogil:
+cdef void copy_masks(const Given *given, char *to) noexcept nogil:
+    """Copy masks to cleared memory, each into its border."""
+    cdef Py_ssize_t k, y, x, size = given.itemsize, border = given.border
+    cdef Py_ssize_t width = given.extents[2] + 2 * border, height = given.extents[1] + 2 * border
+    cdef const char *row
+    cdef char *target
+    for k in range(given.extents[0]):
+        for y in range(given.extents[1]):
+            row = given.start + k * given.strides[0] + y * given.strides[1]
+            target = to + ((k * height + y + border) * width + border) * size
+            if given.strides[2] == size:
+                memcpy(target, row, given.extents[2] * size)
+                continue
+            for x in range(given.extents[2]):
+                memcpy(target + x * size, row + x * given.strides[2], size)
+
+
+cdef int run_parts(Paste *paste, Team *team) noexcept nogil:
     """Paste all masks.  Codes grow by some columns at a time."""
-    cdef Paste *paste = <Paste*>given
     cdef Py_ssize_t columns = max(PASTE_TASK_PIXELS // max(paste.height, 1), 1)
     if paste.codes == NULL:
         return run_part(paste, team)
@@ -204,18 +234,53 @@ cdef int run_all(void *given, Team *team) noexcept nogil:
     return 0
 
 
+cdef int run_all(void *call, Team *team) noexcept nogil:
+    """Copy masks that need a border, or do not lie end to end, and paste them."""
+    cdef Paste *paste = <Paste*>call
+    cdef const Given *given = &paste.given
+    cdef Py_ssize_t count
+    cdef char *copied = NULL
+    cdef int failed
+    if given.start != NULL:
+        count = given.extents[0] * (given.extents[1] + 2 * given.border)
+        count *= given.extents[2] + 2 * given.border
+        copied = <char*>calloc(max(count, 1), given.itemsize)
+        if copied == NULL:
+            return fail(NO_MEMORY, "no %zd bytes of scratch for a call", count * given.itemsize)
+        copy_masks(given, copied)
+        paste.masks.numbers = copied
+    failed = run_parts(paste, team)
+    free(copied)
+    return failed
+
+
 cdef int run(Paste *paste, Py_ssize_t count, int threads) except -1:
     paste.count, paste.threads = count, threads
     return run_call(run_all, paste, paste.masks.mixed == NULL and (
         <double>count * paste.height * paste.width < SMALL_PIXELS))
 
 
+cdef void set_given(
+        Paste *paste, const void *start, const Py_ssize_t *extents, const Py_ssize_t *strides,
+        Py_ssize_t itemsize, int border) noexcept nogil:
+    """Say where masks (K, h, w), or prototypes, lie; strides: in bytes."""
+    cdef Given *given = &paste.given
+    cdef Masks *masks = &paste.masks
+    cdef int i
+    masks.numbers, masks.single = start, itemsize == sizeof(float)
+    masks.extent[0] = <int32_t>(extents[2] + 2 * border)
+    masks.extent[1] = <int32_t>(extents[1] + 2 * border)
+    if (border > 0 or strides[2] != itemsize or strides[1] != extents[2] * itemsize
+            or strides[0] != extents[1] * strides[1]):
+        given.start, given.itemsize, given.border = <const char*>start, itemsize, border
+        for i in range(3):
+            given.extents[i], given.strides[i] = extents[i], strides[i]
+
+
 # Where arrays lie.  Whoever calls `images` or `codes` holds them.
 
-cdef int set_numbers(Masks *masks, const real[:, :, ::1] numbers) except -1:
-    """Masks (K, h, w), or prototypes that they are made of."""
-    masks.numbers, masks.single = &numbers[0, 0, 0], sizeof(real) == sizeof(float)
-    masks.extent[0], masks.extent[1] = <int32_t>numbers.shape[2], <int32_t>numbers.shape[1]
+cdef int set_numbers(Paste *paste, const real[:, :, :] numbers, int border) except -1:
+    set_given(paste, &numbers[0, 0, 0], numbers.shape, numbers.strides, sizeof(real), border)
     return 0
 
 
@@ -229,13 +294,14 @@ cdef int set_masks(
         rule) except -1:
     """Masks as they are, or prototypes.Mixed."""
     cdef Masks *masks = &paste.masks
+    cdef int border
+    masks.rule, masks.threshold, border = rule
     numbers = getattr(given, "prototypes", given)
     if numbers.itemsize == sizeof(float):
-        set_numbers[float](masks, numbers)
+        set_numbers[float](paste, numbers, border)
     else:
-        set_numbers[double](masks, numbers)
+        set_numbers[double](paste, numbers, border)
     masks.places, masks.corners = <const Place*>&places[0, 0], &corners[0, 0]
-    masks.rule, masks.threshold = rule
     if isinstance(given, tuple):
         set_mixed(paste, given, given.boxes)
     return 0
@@ -268,12 +334,79 @@ cdef int set_mixed(Paste *paste, given, const int64_t[:, ::1] boxes) except -1:
     return 0
 
 
+cdef Placing placing_of(rule, mask_width, shape) except *:
+    cdef Placing placing
+    placing.rule, placing.padding = rule
+    placing.mask_width, placing.truncated = mask_width, False
+    placing.extent[1], placing.extent[0] = shape
+    return placing
+
+
+cdef Rows rows_of(const real[:, :] boxes) noexcept:
+    cdef Rows rows
+    rows.start, rows.kind = <const char*>&boxes[0, 0], c'f' if sizeof(real) == 4 else c'd'
+    rows.count, rows.row, rows.column = boxes.shape[0], boxes.strides[0], boxes.strides[1]
+    return rows
+
+
+def places(boxes, bint single, rule, Py_ssize_t mask_width, shape):
+    """Return where the masks of boxes (K, 4) lie, the corners of these, and the first wrong box.
+
+    boxes: at least one, of float or double; single: masks are of float; rule: (of RULES, padding);
+    shape: (H, W).  The results are int64 (K, 8), as struct mask_place, float64 (K, 4), and the
+    place of the first box that is not finite in the type of the masks, or -1.
+    """
+    cdef Placing placing = placing_of(rule, mask_width, shape)
+    cdef Rows rows
+    made, corners = np.empty((len(boxes), 8), np.int64), np.empty((len(boxes), 4))
+    cdef int64_t[:, ::1] places = made
+    cdef double[:, ::1] numbers = corners
+    if boxes.itemsize == sizeof(float):
+        rows = rows_of[float](boxes)
+    else:
+        rows = rows_of[double](boxes)
+    return made, corners, place_masks(&placing, &rows, single, <Place*>&places[0, 0],
+                                      &numbers[0, 0])
+
+
+cdef int paste_tensors(const PastedMasks *call, Team *team, Error *error) noexcept nogil:
+    """Write the values of masks; -1: `error` says what failed; 1: a box is not finite."""
+    cdef Paste paste
+    cdef Py_ssize_t size = sizeof(float) if call.single else sizeof(double)
+    cdef Py_ssize_t[3] strides = [call.extents[1] * call.extents[2] * size,
+                                  call.extents[2] * size, size]
+    cdef Py_ssize_t count = call.extents[0]
+    cdef Place *made = <Place*>malloc(count * (sizeof(Place) + 4 * sizeof(double)))
+    cdef double *corners = <double*>(made + count)
+    cdef int failed
+    memset(&paste, 0, sizeof(paste))
+    if made == NULL:
+        failed = fail(NO_MEMORY, "no memory for the places of %zd masks", count)
+    elif place_masks(&call.placing, &call.boxes, call.single, made, corners) >= 0:
+        failed = 1
+    else:
+        paste.simd, paste.masks.rule = tables, call.placing.rule
+        set_given(&paste, call.masks, call.extents, strides, size, call.placing.padding)
+        paste.masks.places, paste.masks.corners = made, corners
+        paste.height, paste.width = call.placing.extent[1], call.placing.extent[0]
+        paste.out, paste.out_itemsize, paste.out_column = call.out, size, size
+        paste.out_row = paste.width * size
+        paste.out_image = paste.height * paste.out_row
+        paste.streaming = count * paste.out_image > STREAM_BYTES
+        paste.count, paste.threads = count, call.threads
+        failed = run_all(&paste, team)
+    free(made)
+    if failed < 0:
+        error[0] = last_error
+    return failed
+
+
 def images(masks, places, corners, rule, int values, out, bint cleared, int threads):
     """Paste at least one mask into `out` (K, H, W), of any strides; cleared: it is all zeros.
 
-    masks: (K, h, w) with their borders, in the order of C, or prototypes.Mixed; places: int64
-    (K, 8), as struct mask_place; corners: float64 (K, 4); rule: (of RULES, threshold); values: as
-    in masks.h.
+    masks: (K, h, w), or prototypes.Mixed; places: int64 (K, 8), as struct mask_place; corners:
+    float64 (K, 4); rule: (of RULES, threshold, border of zeros around a mask); values: as in
+    masks.h.
     """
     cdef list kept = []
     cdef Paste paste

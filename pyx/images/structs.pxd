@@ -14,6 +14,7 @@ cdef extern from "images/structs.h":
     enum: YUV_SPARE
     enum: WARP_SAMPLES
     enum: REACHED
+    enum: TORCHVISION
     enum: REAL_VALUES
 
     ctypedef struct Span "struct crop_span":
@@ -109,6 +110,7 @@ cdef extern from "images/structs.h":
         int64_t y1
         int64_t x0
         int64_t x1
+        int64_t *origin
         int64_t *size
 
     ctypedef struct Prototypes "struct prototypes":

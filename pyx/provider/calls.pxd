@@ -2,6 +2,7 @@
 from provider.abi cimport (
     CREATE_STATUS, FAIL, GET_ERROR_MESSAGE, INVALID_ARGUMENT, RELEASE_STATUS, One, Release, Status,
     api)
+from errors cimport NO_MEMORY, Error
 from provider.python cimport follow_with
 
 
@@ -44,3 +45,7 @@ cdef inline str text_of(int place, const void *owner):
     cdef const char *text = NULL
     ask(place, owner, &text)
     return "" if text == NULL else text.decode(errors="surrogateescape")
+
+
+cdef inline Status status_of(const Error *error) noexcept nogil:
+    return say(FAIL if error.kind == NO_MEMORY else INVALID_ARGUMENT, error.text)

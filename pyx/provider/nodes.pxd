@@ -10,23 +10,21 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
 from call.call cimport Call, end, make_levels, set_channels, set_result
-from errors cimport NO_MEMORY, Error
+from errors cimport Error
 from plan.boxes cimport Rows, add_rows, number_at, reserve, set_images
 from plan.rules cimport LevelRule, level_of
 from plan.structs cimport FORWARD, MAX_PIXEL, MAX_SAMPLE, Map
-from provider.abi cimport (FAIL, GET_TENSOR_DATA, INVALID_ARGUMENT, KERNEL_CONTEXT_INPUT,
-                           KERNEL_CONTEXT_INPUT_COUNT, KERNEL_CONTEXT_OUTPUT, PARALLEL_FOR,
-                           TENSOR_TYPE_AND_EXTENTS, One, Status, api)
-from provider.answers cimport Span, overlap
-from provider.calls cimport say
+from provider.abi cimport Status
+from provider.calls cimport status_of
 from provider.python cimport new
+from provider.tensors cimport (AnyNode, Run, Tensor, dtype_of, is_real, make_output, read_inputs,
+                               rows_of, size_of, start_session_team)
 from roicy._kernels.plan cimport Rule, compute_call
 from simd.structs cimport Strides
-from threads cimport ParallelFor, Team
+from threads cimport Team
 
 cdef enum:
-    MOST_LEVELS = 16
-    MOST_INPUTS = MOST_LEVELS + 4
+    MOST_LEVELS = 16               # MOST_INPUTS but for four
     MAX_EXTENT = 1 << 30           # pixels of a side of a map: _arguments.MOST_PIXELS
     MAX_SIDE = 1 << 24             # bins of a side of an output: _arguments.MOST_BINS
 
@@ -41,10 +39,9 @@ cdef struct Inputs:                # places among the inputs; -1: there is none
 
 
 cdef struct RoiNode:
+    AnyNode any
     Call call                      # what is the same in each run: the operator, its rule, its bins
     Inputs at
-    Py_ssize_t count               # of inputs; 0: as many as there are
-    size_t[MOST_INPUTS] places     # of these inputs among those of ONNX Runtime
     Py_ssize_t levels              # at most
     double[MOST_LEVELS][2] scales  # of each level: y, x
     LevelRule[MOST_LEVELS] rules   # of 1, 2, ... levels
@@ -56,113 +53,16 @@ cdef struct RoiNode:
     bint copies                    # a second output is a copy of the boxes
 
 
-cdef struct Tensor:
-    int kind                       # ONNXTensorElementDataType
-    size_t rank
-    const int64_t *extents
-    char *data                     # NULL where there is no element
-    Py_ssize_t elements
-    Span span
-
-
-cdef struct Run:                   # of a node
+cdef struct RoiRun:                # of a node
+    Run run
     const RoiNode *node
-    void *context
-    Tensor[MOST_INPUTS] inputs
-    Py_ssize_t count               # of these
     Call call
     float *wide                    # the output before it is rounded to a small type
-    Status status
-
-
-# --- Tensors
-
-cdef inline int dtype_of(int kind) noexcept nogil:
-    """NumPy's character of a type of numbers; 0 of others."""
-    if kind == 1:
-        return c'f'
-    if kind == 6:
-        return c'i'
-    if kind == 7:
-        return c'q'
-    if kind == 10:
-        return c'e'
-    if kind == 11:
-        return c'd'
-    return c'E' if kind == 16 else 0
-
-
-cdef inline int size_of(int dtype) noexcept nogil:
-    """Bytes of an element."""
-    if dtype == c'd' or dtype == c'q':
-        return 8
-    return 4 if dtype == c'f' or dtype == c'i' else 2
-
-
-cdef inline bint is_real(int dtype) noexcept nogil:
-    return dtype == c'f' or dtype == c'd' or dtype == c'e' or dtype == c'E'
-
-
-cdef inline bint read_tensor(Run *run, const void *value, Tensor *tensor) noexcept nogil:
-    """Describe a tensor; False if it has a type that only Python knows, or with a status."""
-    cdef size_t i
-    run.status = (<Status (*)(const void*, int*, const int64_t**, size_t*) noexcept nogil>
-                  api[TENSOR_TYPE_AND_EXTENTS])(value, &tensor.kind, &tensor.extents, &tensor.rank)
-    if run.status != NULL or dtype_of(tensor.kind) == 0:
-        return False
-    tensor.elements, tensor.data = 1, NULL
-    for i in range(tensor.rank):
-        tensor.elements *= tensor.extents[i]
-    if tensor.elements > 0:
-        run.status = (<One>api[GET_TENSOR_DATA])(value, &tensor.data)
-    tensor.span.start = tensor.data
-    tensor.span.bytes = tensor.elements * size_of(dtype_of(tensor.kind))
-    return run.status == NULL
-
-
-cdef inline bint read_inputs(Run *run) noexcept nogil:
-    cdef const RoiNode *node = run.node
-    cdef const void *value
-    cdef size_t count = node.count, i
-    if count == 0:
-        run.status = (<One>api[KERNEL_CONTEXT_INPUT_COUNT])(run.context, &count)
-        if run.status != NULL or count > MOST_INPUTS:
-            return False
-    for i in range(count):
-        value = NULL
-        run.status = (<Status (*)(const void*, size_t, const void**) noexcept nogil>
-                      api[KERNEL_CONTEXT_INPUT])(
-                          run.context, node.places[i] if node.count > 0 else i, &value)
-        if run.status != NULL or value == NULL or not read_tensor(run, value, &run.inputs[i]):
-            return False
-    run.count = count
-    return True
-
-
-cdef inline bint make_output(
-        Run *run, size_t index, const int64_t *extents, size_t rank, Tensor *made) noexcept nogil:
-    """Make an output; False if it has no memory of its own.  Its data are NULL if nobody wants it.
-    """
-    cdef void *value = NULL
-    cdef Py_ssize_t i
-    made.data, made.elements = NULL, 0
-    run.status = (<Status (*)(void*, size_t, const int64_t*, size_t, void**) noexcept nogil>
-                  api[KERNEL_CONTEXT_OUTPUT])(run.context, index, extents, rank, &value)
-    if run.status != NULL:
-        return False
-    if value == NULL:
-        return True
-    if not read_tensor(run, value, made):
-        return False
-    for i in range(run.count):
-        if overlap(&made.span, &run.inputs[i].span):
-            return False
-    return True
 
 
 # --- Maps
 
-cdef inline bint take_map(Run *run, Py_ssize_t level, const Tensor *tensor) noexcept nogil:
+cdef inline bint take_map(RoiRun *run, Py_ssize_t level, const Tensor *tensor) noexcept nogil:
     cdef const RoiNode *node = run.node
     cdef Call *call = &run.call
     cdef Map *map = &call.jobs[level].map
@@ -189,14 +89,14 @@ cdef inline bint take_map(Run *run, Py_ssize_t level, const Tensor *tensor) noex
     return True
 
 
-cdef inline bint take_maps(Run *run) noexcept nogil:
+cdef inline bint take_maps(RoiRun *run) noexcept nogil:
     """Take the maps of all levels, of one type, and as many images and channels each."""
     cdef const RoiNode *node = run.node
-    cdef const Tensor *first = &run.inputs[node.at.maps]
+    cdef const Tensor *first = &run.run.inputs[node.at.maps]
     cdef const Tensor *tensor
     cdef Py_ssize_t levels = 1, i
     if node.levels > 1:
-        levels = run.count - node.at.maps - (node.at.begin >= 0)
+        levels = run.run.count - node.at.maps - (node.at.begin >= 0)
     if levels < 1 or levels > node.levels or make_levels(&run.call, levels) < 0:
         return False
     for i in range(levels):
@@ -205,20 +105,12 @@ cdef inline bint take_maps(Run *run) noexcept nogil:
                 or tensor.extents[0] != first.extents[0]
                 or tensor.extents[1] != first.extents[1]):
             return False
+    run.call.max_threads = node.any.max_threads
     run.call.level_rule, run.call.jobs.products = node.rules[levels - 1], node.products
     return True
 
 
 # --- Boxes
-
-cdef inline Rows rows_of(const Tensor *tensor) noexcept nogil:
-    cdef Rows rows
-    rows.start, rows.kind = tensor.data, dtype_of(tensor.kind)
-    rows.count = tensor.extents[0] if tensor.rank > 0 else 0
-    rows.column = size_of(rows.kind)
-    rows.row = rows.column * (tensor.extents[1] if tensor.rank == 2 else 1)
-    return rows
-
 
 cdef inline bint tells_images(int dtype, Py_ssize_t images) noexcept nogil:
     """Whether numbers of a type can tell so many images apart."""
@@ -227,11 +119,11 @@ cdef inline bint tells_images(int dtype, Py_ssize_t images) noexcept nogil:
     return images <= (2048 if dtype == c'e' else 256) + 1 or not is_real(dtype) or dtype == c'd'
 
 
-cdef inline bint take_rows(Run *run) noexcept nogil:
+cdef inline bint take_rows(RoiRun *run) noexcept nogil:
     """Take the numbers and the image of each box."""
     cdef const RoiNode *node = run.node
     cdef Call *call = &run.call
-    cdef const Tensor *boxes = &run.inputs[node.at.boxes]
+    cdef const Tensor *boxes = &run.run.inputs[node.at.boxes]
     cdef Py_ssize_t images = call.jobs.map.images, image = -1, columns
     cdef double scale = max(call.jobs.scale.y, call.jobs.scale.x, 1.0)
     cdef Rows rows
@@ -248,7 +140,7 @@ cdef inline bint take_rows(Run *run) noexcept nogil:
     if not add_rows(&call.boxes, &rows, image, images, scale, call.itemsize):
         return False
     if node.at.images >= 0:
-        boxes = &run.inputs[node.at.images]
+        boxes = &run.run.inputs[node.at.images]
         rows = rows_of(boxes)
         return boxes.rank == 1 and not is_real(rows.kind) and set_images(
             &call.boxes, &rows, images)
@@ -275,10 +167,10 @@ cdef inline void order_corners(Call *call) noexcept nogil:
             call.boxes.numbers[k + 1], call.boxes.numbers[k])
 
 
-cdef inline void shift_boxes(Run *run) noexcept nogil:
+cdef inline void shift_boxes(RoiRun *run) noexcept nogil:
     """Shift boxes by half a pixel of their level, which is that of boxes before the shift."""
     cdef Call *call = &run.call
-    cdef Rows rows = rows_of(&run.inputs[run.node.at.boxes])
+    cdef Rows rows = rows_of(&run.run.inputs[run.node.at.boxes])
     cdef double[4] box
     cdef double shift
     cdef Py_ssize_t k
@@ -293,12 +185,12 @@ cdef inline void shift_boxes(Run *run) noexcept nogil:
                 <float>box[i] if call.itemsize == sizeof(float) else box[i])
 
 
-cdef inline bint levels_agree(const Run *run) noexcept nogil:
+cdef inline bint levels_agree(const RoiRun *run) noexcept nogil:
     """Whether the levels that the graph has chosen are those that boxes are pooled from."""
     cdef const RoiNode *node = run.node
     cdef const Call *call = &run.call
-    cdef const Tensor *chosen = &run.inputs[node.at.chosen]
-    cdef int bytes = 8 if dtype_of(run.inputs[node.at.boxes].kind) == c'd' else 4, level
+    cdef const Tensor *chosen = &run.run.inputs[node.at.chosen]
+    cdef int bytes = 8 if dtype_of(run.run.inputs[node.at.boxes].kind) == c'd' else 4, level
     cdef Py_ssize_t k
     if dtype_of(chosen.kind) != c'q' or chosen.elements != call.boxes.count:
         return False
@@ -309,7 +201,7 @@ cdef inline bint levels_agree(const Run *run) noexcept nogil:
     return True
 
 
-cdef inline bint take_boxes(Run *run) noexcept nogil:
+cdef inline bint take_boxes(RoiRun *run) noexcept nogil:
     cdef const RoiNode *node = run.node
     if not take_rows(run) or not are_usual(&run.call, node.at.images < 0 and not node.one_image):
         return False
@@ -322,9 +214,9 @@ cdef inline bint take_boxes(Run *run) noexcept nogil:
 
 # --- The whole node
 
-cdef inline bint take_size(Run *run) noexcept nogil:
+cdef inline bint take_size(RoiRun *run) noexcept nogil:
     """Take the bins of a box, if an input says them."""
-    cdef const Tensor *size = &run.inputs[run.node.at.size]
+    cdef const Tensor *size = &run.run.inputs[run.node.at.size]
     cdef int dtype = dtype_of(size.kind), i
     cdef int64_t[2] bins
     if size.rank != 1 or size.elements != 2 or is_real(dtype):
@@ -337,36 +229,36 @@ cdef inline bint take_size(Run *run) noexcept nogil:
     return True
 
 
-cdef inline bint take_inputs(Run *run) noexcept nogil:
+cdef inline bint take_inputs(RoiRun *run) noexcept nogil:
     """Describe the call; False if Python has to look at it."""
     cdef const Inputs *at = &run.node.at
-    if not read_inputs(run):
+    if not read_inputs(&run.run):
         return False
-    if max(max(at.maps, at.boxes), max(at.images, at.size)) >= run.count:
+    if max(max(at.maps, at.boxes), max(at.images, at.size)) >= run.run.count:
         return False
     if at.size >= 0 and not take_size(run):
         return False
     return take_maps(run) and take_boxes(run) and set_channels(&run.call)
 
 
-cdef inline bint make_result(Run *run) noexcept nogil:
+cdef inline bint make_result(RoiRun *run) noexcept nogil:
     """Make the output, and say where the call writes to."""
     cdef Call *call = &run.call
     cdef const RoiNode *node = run.node
-    cdef const Tensor *begin = &run.inputs[run.count - 1]
+    cdef const Tensor *begin = &run.run.inputs[run.run.count - 1]
     cdef int64_t[4] extents = [call.boxes.count, call.channels, call.ph, call.pw]
     cdef Py_ssize_t of_box = call.channels * call.ph * call.pw, computed = extents[0] * of_box
     cdef int i, size = call.jobs.map.itemsize
     cdef Strides strides
     cdef Tensor made
     if node.at.begin >= 0:      # the rows after those of boxes are kept
-        if begin.rank != 4 or begin.extents[0] < extents[0] or begin.kind != run.inputs[2].kind:
+        if begin.rank != 4 or begin.extents[0] < extents[0] or begin.kind != run.run.inputs[2].kind:
             return False
         extents[0] = begin.extents[0]
         for i in range(1, 4):
             if begin.extents[i] != extents[i]:
                 return False
-    if not make_output(run, 0, extents, 4, &made):
+    if not make_output(&run.run, 0, extents, 4, &made):
         return False
     if made.elements > 0 and dtype_of(made.kind) != call.jobs.map.dtype:
         return False
@@ -383,37 +275,36 @@ cdef inline bint make_result(Run *run) noexcept nogil:
     return True
 
 
-cdef inline bint copy_boxes(Run *run) noexcept nogil:
+cdef inline bint copy_boxes(RoiRun *run) noexcept nogil:
     """Make the second output, if anybody wants it."""
-    cdef const Tensor *boxes = &run.inputs[run.node.at.boxes]
+    cdef const Tensor *boxes = &run.run.inputs[run.node.at.boxes]
     cdef Tensor made
-    if not make_output(run, 1, boxes.extents, boxes.rank, &made):
+    if not make_output(&run.run, 1, boxes.extents, boxes.rank, &made):
         return False
     if made.data != NULL:
         memcpy(made.data, boxes.data, boxes.span.bytes)
     return True
 
 
-cdef inline bint compute_node(const RoiNode *node, void *context, Status *status) noexcept nogil:
-    """Compute a node, and set its status; False if Python has to compute it."""
-    cdef Run run
+cdef inline bint compute_node(const AnyNode *any, void *context, Status *status) noexcept nogil:
+    cdef RoiRun run
+    cdef const RoiNode *node = <const RoiNode*>any
     cdef Team team
     cdef Error error
     cdef bint described
     memset(&run, 0, sizeof(run))
-    run.node, run.context, run.call = node, context, node.call
+    run.run.node, run.run.context, run.node, run.call = any, context, node, node.call
     described = take_inputs(&run) and make_result(&run)
     if described:
-        team.parallel_for = <ParallelFor>api[PARALLEL_FOR]
-        team.context, team.looks_for_signals, team.until = context, False, 0
+        start_session_team(&team, context)
         if compute_call(&run.call, &team, &error) < 0:
-            run.status = say(FAIL if error.kind == NO_MEMORY else INVALID_ARGUMENT, error.text)
+            run.run.status = status_of(&error)
         elif node.copies:
             described = copy_boxes(&run)
     free(run.wide)
     end(&run.call)
-    status[0] = run.status
-    return described or run.status != NULL
+    status[0] = run.run.status
+    return described or run.run.status != NULL
 
 
 # --- What Python says of a node
@@ -429,21 +320,18 @@ cdef inline LevelRule level_rule(tuple numbers) except *:
     return rule
 
 
-cdef inline void *node_of(object computation) except? NULL:
-    """A computation of roicy/onnxruntime as a RoiNode; NULL if Python computes it in each run."""
+cdef inline AnyNode *roi_node(object computation) except NULL:
+    """A computation of roicy/onnxruntime that has a Node of roicy/compat/onnx/_node.py."""
     cdef RoiNode *node
     cdef Py_ssize_t i
-    from roicy import _threads
     given = computation.node
-    if given is None:
-        return NULL
     node = <RoiNode*>new(sizeof(RoiNode))
     node.levels = len(given.scales)
     node.call.purpose = purpose_of(given.operator.reduction.forward)
     node.call.position_sensitive = given.operator.position_sensitive
     node.call.boxes.width, node.call.rule = len(given.operator.box), (<Rule?>given.rule).c
     node.call.ph, node.call.pw = given.bins
-    node.call.max_threads, node.call.max_boxes = _threads.resolve(computation.threads), INT32_MAX
+    node.any.compute, node.call.max_boxes = compute_node, INT32_MAX
     node.at = Inputs(given.maps, given.boxes, given.images, given.size, given.chosen, given.begin)
     for i, pair in enumerate(given.scales):
         node.scales[i][0], node.scales[i][1] = pair
@@ -451,10 +339,7 @@ cdef inline void *node_of(object computation) except? NULL:
         node.rules[i] = level_rule(rule)
     for i, number in enumerate(given.numbers):
         node.numbers[i] = number
-    for i, place in enumerate(computation.indices or ()):
-        node.places[i] = place
-        node.count = i + 1
     node.products, node.one_image = given.products, given.one_image
     node.normalised, node.shifted = given.normalised, given.shifted
     node.copies = computation.copied >= 0
-    return node
+    return &node.any

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 Masks = np.ndarray | tuple[Any, ...]  # or prototypes.Mixed
-Rule = tuple[int, float]  # of masks.RULES, and the threshold
+Rule = tuple[int, float, int]  # of masks.RULES, the threshold, and the border of a mask
 
 def images(
     masks: Masks, places: np.ndarray, corners: np.ndarray, rule: Rule, values: int,
@@ -17,3 +17,6 @@ def codes(
     shape: tuple[int, ...], threads: int,
 ) -> list[bytes]:  # fmt: skip
     ...
+def places(
+    boxes: np.ndarray, single: bool, rule: tuple[int, int], mask_width: int, shape: tuple[int, int]
+) -> tuple[np.ndarray, np.ndarray, int]: ...

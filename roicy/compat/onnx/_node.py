@@ -47,6 +47,15 @@ class Node(NamedTuple):
     shifted: bool = False
 
 
+class Masks(NamedTuple):
+    """What pasted masks are: numbers of struct MaskNode of ``pyx/provider/masks.pxd``."""
+
+    rule: int  # of masks.RULES
+    padding: int
+    truncated: bool = False  # boxes are of whole pixels
+    size: tuple[int, ...] = ()  # of images; none: inputs say it
+
+
 MOST_LEVELS = 16  # of nodes.pxd
 
 

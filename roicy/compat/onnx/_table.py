@@ -16,7 +16,7 @@ from ... import _arguments, _boxes, _levels, _table, masks, multiscale
 from ..._kernels import plan
 from ..._names import errors_name
 from . import Pooling, _crop_and_resize, _max_roi_pool, _one_of, _roi_align, _roi_align_rotated
-from ._node import Node, of_levels
+from ._node import Masks, Node, of_levels
 
 Arrays = list[Any]
 Attributes = dict[str, Any]
@@ -138,7 +138,7 @@ class Computation(NamedTuple):
     """What computes an operator of arrays, and its numbers for the provider, if it has some."""
 
     compute: Callable[..., Any]
-    node: Node | None
+    node: Node | Masks | None
 
     def __call__(self, *arrays: Any, **where: Any) -> Any:
         return self.compute(*arrays, **where)
@@ -188,10 +188,13 @@ def _feature_extractor(**given: Any) -> Computation:
     return Computation(pool, node and node._replace(one_image=True, shifted=shifted))
 
 
-def _paste_masks(**given: Any) -> Callable[..., Any]:
+def _paste_masks(**given: Any) -> Computation:
     paste = functools.partial(masks.paste_masks, threshold=None, **given)
     paste(np.empty((0, 1, 1, 1), np.float32), np.empty((0, 4)), (1, 1))  # checks the attributes
-    return lambda values, boxes, shape, **where: paste(values, boxes, shape.tolist(), **where)
+    return Computation(
+        lambda values, boxes, shape, **where: paste(values, boxes, shape.tolist(), **where),
+        Masks(masks.RULES.index(given["rule"]), given["padding"]),
+    )
 
 
 def _pasted(arrays: Arrays, given: Attributes) -> Shape:
