@@ -44,6 +44,7 @@ KERNELS = {
     for name in names
 }
 PROVIDER = "roicy.onnxruntime.provider", "pyx/provider/provider.pyx"  # ONNX Runtime loads it
+VIEWS = "roicy._kernels.views"  # what Cython needs for typed memoryviews, once for all extensions
 # Flags of the instruction sets of x86-64.  pyx/simd has a C file for each.
 X86 = {
     "baseline": [],
@@ -92,13 +93,18 @@ def instruction_sets():
 def extensions():
     sources = {f"roicy._kernels.{name}": source for name, source in KERNELS.items()}
     sources.update([PROVIDER])
-    return [Extension(name, [source], include_dirs=["pyx"]) for name, source in sources.items()]
+    made = [Extension(name, [source], include_dirs=["pyx"]) for name, source in sources.items()]
+    return [*made, Extension(VIEWS, [VIEWS.replace(".", "/") + ".c"])]
 
 
 def translate(extensions):
     """Make extensions of Cython into those of C, and say which headers they include."""
     made = cythonize(
-        extensions, include_path=["pyx", "."], build_dir="build/c", compiler_directives=DIRECTIVES
+        extensions,
+        include_path=["pyx", "."],
+        build_dir="build/c",
+        compiler_directives=DIRECTIVES,
+        shared_utility_qualified_name=VIEWS,
     )
     written = {module.name: module for module in made}
     for extension in extensions:
@@ -158,6 +164,8 @@ class BuildExt(build_ext):
             extension.extra_compile_args += optimise + openmp[0] + FLAGS
             # The linker too: after -ffast-math it adds code that flushes small numbers to zero.
             extension.extra_link_args += strict + openmp[1] + FLAGS
+            if extension.name == VIEWS:  # which is Python's business, and no loop
+                extension.extra_compile_args.append(self.prefix + "-Os")
             if extension.name.endswith(".isa"):
                 self.add_tables(extension, optimise + FLAGS)
         super().build_extensions()
