@@ -1,4 +1,8 @@
-"""Arrays: whether C can read those of a caller, and where elements lie."""
+"""Maps and boxes: whether C can read those of a caller, and where elements lie.
+
+A map may have one of seven types and boxes one of four.  A typed memoryview has one, so these are
+read as buffers, which takes 0.1 us instead of 0.2 (R490).
+"""
 from cpython.buffer cimport PyBUF_FORMAT, PyBUF_STRIDES, PyObject_GetBuffer
 from libc.stdint cimport INT32_MAX
 

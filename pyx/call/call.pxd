@@ -9,7 +9,6 @@ arrays, and ONNX Runtime's nodes and roicy.cython_api for pointers.
     run_step    the tasks of a step, on a team of threads
     finish      rows and maps that no task has written, and rounding to a small type
 """
-from libc.math cimport fabs
 from libc.stdint cimport INT32_MAX, int32_t
 from libc.stdlib cimport calloc, free
 
@@ -21,17 +20,16 @@ from plan.layout cimport set_sizes, store_for
 from plan.memory cimport room_for, zeros_for
 from plan.method cimport Method
 from plan.order cimport sort_boxes
-from plan.rules cimport RULE_QUANTISED, LevelRule, RuleNumbers, TableInputs
+from plan.rules cimport LevelRule, RuleNumbers, TableInputs
 from plan.structs cimport (COPY_PER_BOX, GRAD_BOXES, GRAD_INPUT, MAX_PIXEL_GRAD, SPARSE_TAPS,
                            Boxes, LevelJob, Map, Task, Tasks, writes_maps)
 from plan.tables cimport (find_few_taps, free_tables, make_tables, transpose_tables,
                           whole_map_tables)
-from plan.tasks cimport BIN_COST, PIXEL_COST, SERIAL_COST, list_tasks
+from plan.tasks cimport list_tasks
 from roicy._kernels.isa cimport check_indices, narrow_numbers, tables
 from roicy._kernels.methods cimport method_of
 from simd.structs cimport LANE_BYTES, PLANTED, Strides
 from threads cimport Team, run_tasks
-from tuning cimport NARROW_COST
 
 cdef enum:
     PARTIAL_SUMS_BYTES = 16 << 20  # of the gradients of the boxes of a step            # no record
@@ -380,29 +378,3 @@ cdef inline int compute(void *given, Team *team) noexcept nogil:
         if more > 0 and run_step(call) < 0:
             return -1
     return finish(call) if more == 0 else -1
-
-
-cdef inline double cost_of(const Call *call) noexcept nogil:
-    """Roughly how many operations on lane vectors a call takes, known before it is planned.
-
-    Work that costs less than SERIAL_COST takes about 0.1 ms.
-    """
-    cdef const LevelJob *job
-    cdef const double *box
-    cdef double bins = <double>call.ph * call.pw, cost = 0, pixels, most = 0, scale = 0
-    cdef double ratio = max(call.rule.sampling_ratio, 1) if call.rule.kind != RULE_QUANTISED else 1
-    cdef double blocks = call.channels * call.itemsize // LANE_BYTES + 1
-    cdef Py_ssize_t k, level
-    for level in range(call.levels):
-        job = &call.jobs[level]
-        pixels = <double>job.map.rows * job.map.columns
-        most, scale = max(most, pixels), max(scale, job.scale.y * job.scale.x)
-        if writes_maps(call.purpose):
-            cost += job.map.images * pixels * (bins if call.position_sensitive else 1)
-    for k in range(call.boxes.count):
-        box = call.boxes.numbers + call.boxes.width * k
-        pixels = (box[2] - box[0]) * (box[3] - box[1]) if call.boxes.width == 4 else box[2] * box[3]
-        cost += PIXEL_COST * min(fabs(pixels) * scale, most) + BIN_COST * bins * ratio * ratio
-        if cost * blocks > SERIAL_COST:
-            break
-    return cost * blocks * (NARROW_COST if call.position_sensitive else 1)

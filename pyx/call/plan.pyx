@@ -15,16 +15,16 @@ import numpy as np
 
 from call.arrays cimport (are_plain_rows, disjoint, has_buffer, is_plain_map, on_elements, rows_of,
                           set_map)
-from call.call cimport (Call, begin, compute as compute_all, cost_of, end, make_levels, next_step,
+from call.call cimport (Call, begin, compute as compute_all, end, make_levels, next_step,
                         set_channels, set_result as set_result_of)
 from call.copies cimport copied_tables
+from call.cost cimport is_small
 from errors cimport Error, last_error, raise_last
 from plan.boxes cimport add_rows, reserve
 from plan.memory cimport zeros_for
 from plan.rules cimport RULE_COUNT, LevelRule, RuleNumbers, level_of, rule_names
 from plan.structs cimport (FORWARD, GRAD_BOXES, GRAD_INPUT, MAX_PIXEL, MAX_PIXEL_GRAD, MAX_SAMPLE,
                            MAX_SAMPLE_GRAD, LevelJob, Map)
-from plan.tasks cimport SERIAL_COST
 from simd.structs cimport Strides
 from threads cimport Team, run_call, start_team
 
@@ -452,7 +452,7 @@ cdef class Plan:
     # Passes
 
     cdef int compute(self) except -1:
-        return run_call(compute_all, &self.call, cost_of(&self.call) <= SERIAL_COST)
+        return run_call(compute_all, &self.call, is_small(&self.call))
 
     cdef int set_result(self, array, bint written) except -1:
         """Where the output is, or the gradient of it, seen as (K, C, PH, PW)."""
