@@ -21,7 +21,7 @@ from typing import Any
 from . import _cpu, _levels
 from ._arguments import INT32, Layout
 from ._kernels.plan import Arguments, Rule
-from ._table import MAX_PIXEL, MAX_SAMPLE, Operator
+from ._table import MAX_PIXEL, Operator
 
 
 def _lies_on_device(value: Any, array: type, depth: int = 3) -> bool:
@@ -57,25 +57,23 @@ def _check_argmax_fits(name: str, height: int, width: int) -> None:
 
 
 def forward(
-    operator: Operator, rule: Rule, input: Any, output_size: Any, arguments: Arguments,
-    option: bool = False,
+    operator: Operator, rule: Rule, input: Any, output_size: Any, arguments: Arguments, *,
+    return_argmax: bool = False, products: bool = False,
 ) -> Any:  # fmt: skip
     """Pool from the map `input`, or from the maps of a pyramid.
 
-    option: of maxima of pixels, whether argmax is returned too, and of maxima of samples, whether
-    products are compared.
+    return_argmax: of maxima of pixels; products: of maxima of samples, whether products of weights
+    and pixels are compared.
     """
     backend = _gpu() if _is_for_gpu(input, arguments) else _cpu
     call = backend.plan_with_maps(operator, rule, input, output_size, arguments)
-    if operator.reduction is not MAX_PIXEL or not option:
-        out = backend.output(call)
-        backend.forward(call, out, option)
-        return out if arguments.out is None else arguments.out
-    _check_argmax_fits("input", *call.map_size()[2:])
+    if return_argmax:
+        _check_argmax_fits("input", *call.map_size()[2:])
     out = backend.output(call)
-    argmax = backend.result(None, out.shape, (INT32,), (out,))
-    backend.forward(call, out, argmax)
-    return out if arguments.out is None else arguments.out, argmax
+    argmax = backend.result(None, out.shape, (INT32,), (out,)) if return_argmax else None
+    backend.forward(call, out, argmax, products)
+    result = out if arguments.out is None else arguments.out
+    return (result, argmax) if return_argmax else result
 
 
 def backward(
@@ -114,17 +112,11 @@ def backward(
     return arguments.out if is_whole else returned
 
 
-def backward_with_maps(
-    operator: Operator, rule: Rule, grad_output: Any, input: Any, arguments: Arguments,
-    products: bool = False,
-) -> Any:  # fmt: skip
-    """Return a gradient that reads the maps: of the map for maxima of samples, or of `products`,
-    and else of the boxes, in the format that they came in.
-    """
-    backend = _gpu() if _is_for_gpu((grad_output, input), arguments) else _cpu
-    of_boxes = operator.reduction is not MAX_SAMPLE
-    if not of_boxes and backend is not _cpu:
-        raise TypeError(f"{operator.name}_backward: an array of CuPy, expected arrays of NumPy")
+def _planned_with_maps(
+    backend: ModuleType, operator: Operator, rule: Rule, grad_output: Any, input: Any,
+    arguments: Arguments,
+) -> tuple[Any, Any]:  # fmt: skip
+    """Return the call of a gradient that reads the maps, and grad_output as (K, C, PH, PW)."""
     layout, of_pyramid = Layout(arguments.layout), arguments.pyramid is not None
     given_grad = _levels.gradient(grad_output, layout, backend.array)
     grad = layout.nchw(given_grad)
@@ -137,9 +129,28 @@ def backward_with_maps(
             f"grad_output: dtype {grad.dtype.name}, expected {call.dtype.name}, in which {first} "
             f"of {call.maps[0].dtype.name} is computed"
         )
-    if of_boxes:
-        return backend.backward_boxes(call, grad)
+    return call, grad
+
+
+def backward_boxes(
+    operator: Operator, rule: Rule, grad_output: Any, input: Any, arguments: Arguments
+) -> Any:
+    """Return the gradient of the boxes, in the format that they came in."""
+    backend = _gpu() if _is_for_gpu((grad_output, input), arguments) else _cpu
+    call, grad = _planned_with_maps(backend, operator, rule, grad_output, input, arguments)
+    return backend.backward_boxes(call, grad)
+
+
+def backward_samples(
+    operator: Operator, rule: Rule, grad_output: Any, input: Any, arguments: Arguments, *,
+    products: bool,
+) -> Any:  # fmt: skip
+    """Return the gradient of the map of maxima of samples; products: as of `forward`."""
+    if _is_for_gpu((grad_output, input), arguments):
+        raise TypeError(f"{operator.name}_backward: an array of CuPy, expected arrays of NumPy")
+    call, grad = _planned_with_maps(_cpu, operator, rule, grad_output, input, arguments)
     read = (grad, *call.maps, *_cpu.box_arrays(call))
-    out = _cpu.result(arguments.out, layout.shape(*call.map_size()), (call.dtype,), read)
+    shape = call.layout.shape(*call.map_size())
+    out = _cpu.result(arguments.out, shape, (call.dtype,), read)
     _cpu.backward_samples(call, grad, out, products)
     return out if arguments.out is None else arguments.out

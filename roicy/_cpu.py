@@ -72,8 +72,10 @@ def output(plan: Plan) -> np.ndarray:
     return result(out, plan.output_shape, dtypes, read)
 
 
-def forward(plan: Plan, out: np.ndarray, extra: Any) -> None:
-    """Pool; extra: argmax, or the option of ``_call.forward``."""
+def forward(
+    plan: Plan, out: np.ndarray, argmax: np.ndarray | None = None, products: bool = False
+) -> None:
+    """Pool.  argmax: written for maxima of pixels; products: as of ``_call.forward``."""
     target, small, rounded = out, None, out
     if out.dtype != plan.dtype:
         target = _memory.new(out.shape, plan.dtype)
@@ -84,10 +86,10 @@ def forward(plan: Plan, out: np.ndarray, extra: Any) -> None:
     if plan.operator.reduction is WEIGHTED_SUM:
         plan.forward(target_nchw, small, MAX_BOXES)
     elif plan.operator.reduction is MAX_PIXEL:
-        argmax = layout.nchw(extra) if isinstance(extra, np.ndarray) else None
-        plan.max_pixel(target_nchw, argmax, small, MAX_BOXES)
+        indices = None if argmax is None else layout.nchw(argmax)
+        plan.max_pixel(target_nchw, indices, small, MAX_BOXES)
     else:
-        plan.max_sample(target_nchw, bool(extra), small, MAX_BOXES)
+        plan.max_sample(target_nchw, products, small, MAX_BOXES)
     if rounded is not out:
         out[...] = rounded
 

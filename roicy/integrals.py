@@ -111,7 +111,7 @@ def prroi_pool_backward_boxes(
     array([[0.5, 0.5]])
     """
     arguments = Arguments(boxes, boxes_num, spatial_scale, layout, num_threads)
-    return _call.backward_with_maps(PRROI_POOL, INTEGRATED, grad_output, input, arguments)
+    return _call.backward_boxes(PRROI_POOL, INTEGRATED, grad_output, input, arguments)
 
 
 @documented(
@@ -194,4 +194,4 @@ def ps_prroi_pool_backward_boxes(
     array([[2., 2.]])
     """
     arguments = Arguments(boxes, boxes_num, spatial_scale, layout, num_threads)
-    return _call.backward_with_maps(PS_PRROI_POOL, INTEGRATED, grad_output, input, arguments)
+    return _call.backward_boxes(PS_PRROI_POOL, INTEGRATED, grad_output, input, arguments)

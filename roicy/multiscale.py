@@ -131,7 +131,7 @@ def multiscale_roi_align_backward_boxes(
     pyramid = (canonical_scale, canonical_level, image_size)
     arguments = Arguments(boxes, boxes_num, spatial_scale, layout, num_threads, None, pyramid)
     rule = sampled(sampling_ratio, aligned)
-    return _call.backward_with_maps(ROI_ALIGN, rule, grad_output, features, arguments)
+    return _call.backward_boxes(ROI_ALIGN, rule, grad_output, features, arguments)
 
 
 @documented("{output_multiscale}", **_ROTATED)
@@ -210,4 +210,4 @@ def multiscale_roi_align_rotated_backward_boxes(
     pyramid = (canonical_scale, canonical_level, image_size)
     arguments = Arguments(boxes, boxes_num, spatial_scale, layout, num_threads, None, pyramid)
     rule = rotated(sampling_ratio, aligned, clockwise)
-    return _call.backward_with_maps(ROI_ALIGN_ROTATED, rule, grad_output, features, arguments)
+    return _call.backward_boxes(ROI_ALIGN_ROTATED, rule, grad_output, features, arguments)

@@ -125,7 +125,7 @@ def crop_and_resize_backward_boxes(
     image, shape = _with_extents(image, layout)
     arguments = Arguments(boxes, None, None, layout, num_threads)
     arguments, rule = _in_pixels(arguments, box_indices, shape), one_sample("bilinear")
-    grad = _call.backward_with_maps(CROP_AND_RESIZE, rule, grad_output, image, arguments)
+    grad = _call.backward_boxes(CROP_AND_RESIZE, rule, grad_output, image, arguments)
     return grad[:, [2, 1, 4, 3]]
 
 

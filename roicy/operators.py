@@ -103,7 +103,7 @@ def roi_align_max(
     products = _arguments.flag("products", products)
     arguments = Arguments(boxes, boxes_num, spatial_scale, layout, num_threads, out)
     rule = single_samples(sampling_ratio, aligned)
-    return _call.forward(ROI_ALIGN_MAX, rule, input, output_size, arguments, products)
+    return _call.forward(ROI_ALIGN_MAX, rule, input, output_size, arguments, products=products)
 
 
 @documented(
@@ -151,7 +151,9 @@ def roi_align_max_backward(
     products = _arguments.flag("products", products)
     arguments = Arguments(boxes, boxes_num, spatial_scale, layout, num_threads, out)
     rule = single_samples(sampling_ratio, aligned)
-    return _call.backward_with_maps(ROI_ALIGN_MAX, rule, grad_output, input, arguments, products)
+    return _call.backward_samples(
+        ROI_ALIGN_MAX, rule, grad_output, input, arguments, products=products
+    )
 
 
 @documented("{grad_input}")
@@ -221,7 +223,7 @@ def roi_align_backward_boxes(
     """
     arguments = Arguments(boxes, boxes_num, spatial_scale, layout, num_threads)
     rule = sampled(sampling_ratio, aligned)
-    return _call.backward_with_maps(ROI_ALIGN, rule, grad_output, input, arguments)
+    return _call.backward_boxes(ROI_ALIGN, rule, grad_output, input, arguments)
 
 
 @documented("{output}", **ROTATED)
@@ -342,7 +344,7 @@ def roi_align_rotated_backward_boxes(
     """
     arguments = Arguments(boxes, boxes_num, spatial_scale, layout, num_threads)
     rule = rotated(sampling_ratio, aligned, clockwise)
-    return _call.backward_with_maps(ROI_ALIGN_ROTATED, rule, grad_output, input, arguments)
+    return _call.backward_boxes(ROI_ALIGN_ROTATED, rule, grad_output, input, arguments)
 
 
 @documented("{output_position_sensitive}", input="input_by_bin")
@@ -422,7 +424,7 @@ def ps_roi_align_backward_boxes(
     """
     arguments = Arguments(boxes, boxes_num, spatial_scale, layout, num_threads)
     rule = sampled(sampling_ratio, aligned=True)
-    return _call.backward_with_maps(PS_ROI_ALIGN, rule, grad_output, input, arguments)
+    return _call.backward_boxes(PS_ROI_ALIGN, rule, grad_output, input, arguments)
 
 
 @documented("{output_position_sensitive}", input="input_by_bin")
@@ -533,7 +535,9 @@ def roi_pool(
     """
     return_argmax = _arguments.flag("return_argmax", return_argmax)
     arguments = Arguments(boxes, boxes_num, spatial_scale, layout, num_threads, out)
-    return _call.forward(ROI_POOL, QUANTISED, input, output_size, arguments, return_argmax)
+    return _call.forward(
+        ROI_POOL, QUANTISED, input, output_size, arguments, return_argmax=return_argmax
+    )
 
 
 @documented(

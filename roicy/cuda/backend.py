@@ -113,15 +113,14 @@ def result(
     return out
 
 
-def forward(call: DeviceCall, out: Any, extra: Any) -> None:
-    """Write the output of a forward pass.  extra is argmax, or the option of ``_call.forward``."""
-    argmax = None if isinstance(extra, bool) or extra is None else extra
+def forward(call: DeviceCall, out: Any, argmax: Any = None, products: bool = False) -> None:
+    """Write the output of a forward pass, and argmax.  products: as of ``_call.forward``."""
     with inside(call.device):
         if call.plan.empty:
             _fill(out, 0)
             _fill(argmax, -1)
         elif call.plan.operator.reduction is MAX_SAMPLE:
-            _passes.largest_samples(call, call.layout.nchw(out), bool(extra))
+            _passes.largest_samples(call, call.layout.nchw(out), products)
         else:
             _passes.pool(call, out, argmax)
 

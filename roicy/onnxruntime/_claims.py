@@ -72,7 +72,7 @@ class Single:
             rows = pool.rows(x, *boxes)
         arguments = Arguments(rows, None, pool.scale, "NCHW", self.threads)
         plan = _cpu.plan_with_maps(pool.operator, pool.rule, x, pool.size, arguments)
-        _cpu.forward(plan, output(plan.output_shape), pool.option)
+        _cpu.forward(plan, output(plan.output_shape), products=pool.products)
 
 
 # The options of the provider: the least and the largest number of each

@@ -59,18 +59,18 @@ class Pooling:
         What the operator is.
     size, scale : tuple, float or tuple
         The bins of a box, and what multiplies coordinates.
-    option : bool
+    products : bool
         As of ``_call.forward``.
     rows : Callable, optional
         Makes rows of the map and of what a node has after it; by default that is one array of rows.
     """
 
     def __init__(
-        self, operator: Operator, rule: Rule, size: Any, scale: Any, option: bool = False,
+        self, operator: Operator, rule: Rule, size: Any, scale: Any, products: bool = False,
         rows: Callable[..., Any] | None = None,
     ):  # fmt: skip
         self.operator, self.rule, self.size, self.scale = operator, rule, size, scale
-        self.option, self.rows = option, rows
+        self.products, self.rows = products, rows
 
     @property
     def node(self) -> Node:
@@ -78,13 +78,15 @@ class Pooling:
         scale = self.scale if isinstance(self.scale, tuple) else (self.scale, self.scale)
         return Node(
             self.operator, self.rule, _arguments.output_size(self.size), [scale],
-            images=2 if self.rows else -1, products=self.option,
+            images=2 if self.rows else -1, products=self.products,
         )  # fmt: skip
 
     def __call__(self, x: Any, *boxes: Any, out: Any = None, num_threads: Any = None) -> Any:
         rows = self.rows(x, *boxes) if self.rows else boxes[0]
         arguments = Arguments(rows, None, self.scale, "NCHW", num_threads, out)
-        return _call.forward(self.operator, self.rule, x, self.size, arguments, self.option)
+        return _call.forward(
+            self.operator, self.rule, x, self.size, arguments, products=self.products
+        )
 
 
 def _one_of(name: str, value: Any, choices: tuple[str, ...]) -> str:
