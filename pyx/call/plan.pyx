@@ -22,7 +22,7 @@ from call.cost cimport is_small
 from errors cimport Error, last_error, raise_last
 from plan.boxes cimport add_rows, reserve
 from plan.memory cimport zeros_for
-from plan.rules cimport RULE_COUNT, LevelRule, RuleNumbers, level_of, rule_names
+from plan.rules cimport RULE_COUNT, LevelRule, RuleNumbers, level_of, level_rule, rule_names
 from plan.structs cimport (FORWARD, GRAD_BOXES, GRAD_INPUT, MAX_PIXEL, MAX_PIXEL_GRAD, MAX_SAMPLE,
                            MAX_SAMPLE_GRAD, LevelJob, Map)
 from simd.structs cimport Strides
@@ -250,13 +250,6 @@ cdef int warn_of_boxes(Plan plan) except -1:
             _boxes.warn_of_degrees(box[5 * k + 4])
             break
     return 0
-
-
-cdef inline LevelRule level_rule(tuple numbers) except *:
-    """What roicy._levels.rule returned, as C takes it."""
-    cdef LevelRule rule
-    (rule.last, rule.finest, rule.canonical_level, rule.canonical_scale, rule.close) = numbers
-    return rule
 
 
 # --- Where elements lie

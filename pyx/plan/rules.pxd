@@ -83,6 +83,13 @@ cdef extern from "plan/rules_of_cpu.h" nogil:
     double max_rotated_taps(int bytes, const RotatedBox *box) noexcept
 
 
+cdef inline LevelRule level_rule(tuple numbers) except *:
+    """What roicy._levels.rule returned, as C takes it."""
+    cdef LevelRule rule
+    (rule.last, rule.finest, rule.canonical_level, rule.canonical_scale, rule.close) = numbers
+    return rule
+
+
 cdef struct TableInputs:                # what the tables of a level are made from
     RuleNumbers rule
     LevelJob *job

@@ -12,7 +12,7 @@ from libc.string cimport memcpy, memset
 from call.call cimport Call, end, make_levels, set_channels, set_result
 from errors cimport Error
 from plan.boxes cimport Rows, add_rows, number_at, reserve, set_images
-from plan.rules cimport LevelRule, level_of
+from plan.rules cimport LevelRule, level_of, level_rule
 from plan.structs cimport FORWARD, MAX_PIXEL, MAX_SAMPLE, Map
 from provider.abi cimport Status
 from provider.calls cimport status_of
@@ -27,6 +27,12 @@ cdef enum:
     MOST_LEVELS = 16               # MOST_INPUTS but for four
     MAX_EXTENT = 1 << 30           # pixels of a side of a map: _arguments.MOST_PIXELS
     MAX_SIDE = 1 << 24             # bins of a side of an output: _arguments.MOST_BINS
+
+cdef extern from *:
+    """
+    #define TWO_TURNS 12.566370614359172
+    """
+    const double TWO_TURNS         # _arguments.TWO_TURNS
 
 
 cdef struct Inputs:                # places among the inputs; -1: there is none
@@ -154,7 +160,7 @@ cdef inline bint are_usual(const Call *call, bint image_first) noexcept nogil:
     if image_first and call.boxes.count > 0 and 0 < box[3] < 1:
         return False
     for k in range(call.boxes.count if call.boxes.width == 5 else 0):
-        if fabs(box[5 * k + 4]) > 12.6:      # a little more than two turns
+        if fabs(box[5 * k + 4]) > TWO_TURNS:
             return False
     return True
 
@@ -311,13 +317,6 @@ cdef inline bint compute_node(const AnyNode *any, void *context, Status *status)
 
 cdef inline int purpose_of(str reduction) except -1:
     return {"forward": FORWARD, "max_pixel": MAX_PIXEL, "max_sample": MAX_SAMPLE}[reduction]
-
-
-cdef inline LevelRule level_rule(tuple numbers) except *:
-    """What roicy._levels.rule returned, as C takes it."""
-    cdef LevelRule rule
-    (rule.last, rule.finest, rule.canonical_level, rule.canonical_scale, rule.close) = numbers
-    return rule
 
 
 cdef inline AnyNode *roi_node(object computation) except NULL:
