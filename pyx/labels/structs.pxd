@@ -1,0 +1,38 @@
+"""What structs.h offers to Cython; it says what it is."""
+from libc.stdint cimport int32_t, int64_t
+
+cdef extern from "labels/structs.h":
+    enum:
+        LABELS_PAD
+
+    ctypedef struct LabelsAxis "struct labels_axis":
+        Py_ssize_t pixels, segments
+        int32_t last
+        int32_t *at
+        int32_t *start
+        void *low_weight
+        void *high_weight
+
+    ctypedef struct Labels "struct labels":
+        const char *maps
+        Py_ssize_t image, class_step, row, column
+        int kind
+        Py_ssize_t classes
+        LabelsAxis y, x
+        const LabelsAxis *before
+        bint nearest
+        const int64_t *names
+        bint bounded
+        double threshold
+        char *out
+        Py_ssize_t out_image, out_row, out_column
+        int itemsize
+        void *values
+        Py_ssize_t cells, step
+        int32_t regions
+
+    ctypedef struct LabelsPart "struct labels_part":
+        Py_ssize_t image, first, stop
+
+    void labels_set_tile(Labels *job, Py_ssize_t size) noexcept nogil
+    Py_ssize_t labels_scratch(const Labels *job, Py_ssize_t size) noexcept nogil

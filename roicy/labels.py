@@ -1,0 +1,287 @@
+"""Labels of the pixels of pictures, from the small maps that segmentation networks give."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
+
+import numpy as np
+
+from . import _arguments, _memory, _results, _threads
+from ._kernels import labels as kernels
+
+if TYPE_CHECKING:
+    from . import _types as t
+else:
+    from . import _names as t
+
+__all__ = ["label_map"]
+
+MODES = ("bilinear", "nearest")
+HALF_PIXELS, ALIGNED, NEAREST = range(3)  # as in pyx/labels/structs.h
+# The types of labels by default, the first that has room, and all that there are.
+DEFAULT = tuple(map(np.dtype, ("uint8", "uint16", "int32", "int64")))
+INTEGERS = tuple(map(np.dtype, "BHbhiIlqLQ"))
+BELOW = 255  # the label of what is below the threshold, as most data sets have it
+MOST_CLASSES = 2**24  # whole numbers to this one are exact in float32
+
+
+@overload
+def label_map(
+    maps: t.Readable, size: t.Shape, *, layout: t.Layout = "NCHW", align_corners: bool = False,
+    mode: t.Method = "bilinear", via: t.Shape | None = None, box: t.Corners = None,
+    labels: t.Counts = None, threshold: t.Number | None = None, below: t.Index | None = None,
+    values: Literal[False] = False, dtype: t.DTypeLike | None = None,
+    out: t.AnyArray | None = None, num_threads: t.Threads = None,
+) -> t.NDArray[Any]:  # fmt: skip
+    ...
+@overload
+def label_map(
+    maps: t.Readable, size: t.Shape, *, layout: t.Layout = "NCHW", align_corners: bool = False,
+    mode: t.Method = "bilinear", via: t.Shape | None = None, box: t.Corners = None,
+    labels: t.Counts = None, threshold: t.Number | None = None, below: t.Index | None = None,
+    values: Literal[True], dtype: t.DTypeLike | None = None,
+    out: t.AnyArray | None = None, num_threads: t.Threads = None,
+) -> tuple[t.NDArray[Any], t.NDArray[Any]]:  # fmt: skip
+    ...
+
+
+def label_map(
+    maps: t.Readable, size: t.Shape, *, layout: t.Layout = "NCHW", align_corners: bool = False,
+    mode: t.Method = "bilinear", via: t.Shape | None = None, box: t.Corners = None,
+    labels: t.Counts = None, threshold: t.Number | None = None, below: t.Index | None = None,
+    values: bool = False, dtype: t.DTypeLike | None = None,
+    out: t.AnyArray | None = None, num_threads: t.Threads = None,
+) -> t.NDArray[Any] | tuple[t.NDArray[Any], t.NDArray[Any]]:  # fmt: skip
+    """The class of each pixel of a picture: the largest of maps that are enlarged to it.
+
+    ::
+
+        enlarged = interpolate(maps, size)
+        out[n, y, x] = argmax over c of enlarged[n, c, y, x]
+
+    The maps are not enlarged for that.  A pixel lies between four numbers of each map, and most
+    pixels lie where all four numbers of one class are above those of the other classes.
+
+    Parameters
+    ----------
+    maps : ndarray (C, h, w) or (N, C, h, w), float32, float64, float16 or bfloat16
+        What a network gives for each of C classes, with any strides.  Those of the last two types
+        are computed with as float32.
+    size : (int, int)
+        Height and width of the picture, (H, W).  It may be smaller than the maps, too.
+    layout : {"NCHW", "NHWC"}, optional
+        "NHWC": maps are (h, w, C) or (N, h, w, C).
+    align_corners : bool, optional
+        The centres of the outermost pixels of picture and maps lie on each other.  By default their
+        edges do.
+    mode : {"bilinear", "nearest"}, optional
+        How maps are enlarged.
+    via : (int, int), optional
+        Maps are enlarged to this height and width first, and from there to `size`, as the models
+        do that enlarge to the input of their network and then to the picture.
+    box : (float, float, float, float), optional
+        The part of the maps that shows the picture, [x1, y1, x2, y2] in pixels of the maps, or of
+        `via`.  The rest is the padding of a letterbox, and is not read: the outermost pixels that
+        the box touches repeat.
+    labels : sequence of C integers, optional
+        The label of each class; by default 0 to C - 1.
+    threshold : float, optional
+        A pixel whose largest value is below gets the label `below`.
+    below : int, optional
+        By default 255.
+    values : bool, optional
+        Return the largest values, too.
+    dtype : dtype, optional
+        Any type of integers that has room for the labels.  By default the first one of uint8,
+        uint16, int32 and int64 that has.
+    out : ndarray (H, W) or (N, H, W), optional
+        Labels are written to it, and it is returned.
+    num_threads : int, optional
+        At most as many threads are used; by default :func:`roicy.get_num_threads`.  The result
+        does not depend on it, nor on the other pictures of a batch.
+
+    Returns
+    -------
+    labels : ndarray (H, W) or (N, H, W)
+        The lowest class of those that are equally large.  As in NumPy's argmax, NaN is larger than
+        all numbers.
+    values : ndarray (H, W) or (N, H, W) of float32, or float64 of maps of this type
+        Only with `values`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong type, dtype or shape.  The message names the argument, what it
+        was and what was expected.  Nothing has been written then.
+    MemoryError
+        If there is no memory for the result.
+
+    Notes
+    -----
+    Values are those of PyTorch's ``interpolate(maps, size, mode=mode, align_corners=...)`` of maps
+    that are contiguous, with a height and width of more than 128 together; PyTorch adds in another
+    order for others.  Labels are those of all values in the type that is computed in, also where
+    values nearly tie.  A number that is not finite has PyTorch's neighbours, too: 0 times infinity
+    is NaN.
+
+    Examples
+    --------
+    >>> import numpy as np, roicy
+    >>> maps = np.array([[[4, 0], [4, 0]], [[1, 1], [1, 2]]], np.float32)
+    >>> roicy.label_map(maps, (4, 6))
+    array([[0, 0, 0, 0, 1, 1],
+           [0, 0, 0, 0, 1, 1],
+           [0, 0, 0, 1, 1, 1],
+           [0, 0, 0, 1, 1, 1]], dtype=uint8)
+    """
+    call = Call(maps, layout)
+    call.place(size, via, box, (mode, align_corners))
+    call.name(labels, threshold, below)
+    threads = _threads.resolve(num_threads)
+    result = call.labels(out, dtype, values, threads)
+    if out is None:
+        return result
+    return (out, result[1]) if values else out
+
+
+class Call:
+    """The arguments of a call, checked."""
+
+    def __init__(self, maps: Any, layout: Any, name: str = "maps"):
+        order = _arguments.Layout(layout)
+        given = _arguments.addressable(name, _arguments.floats(name, maps))
+        self.one = given.ndim == 3
+        if given.ndim not in (3, 4):
+            spelt = ("(C, h, w) or (N, C, h, w)", "(h, w, C) or (N, h, w, C)")[order.axes is not None]
+            raise ValueError(f"{name}: shape {given.shape}, expected {spelt}")
+        self.maps = order.nchw(given[None] if self.one else given)
+        self.computed = _arguments.computed(given.dtype)
+        _, classes, height, width = self.maps.shape
+        _arguments.extents(name, self.maps.shape)
+        if not (classes and height and width) or classes > MOST_CLASSES:
+            raise ValueError(
+                f"{name}: shape {given.shape}, expected at least one class and one pixel, and at "
+                "most 2**24 classes"
+            )
+
+    def place(self, size: Any, via: Any, box: Any, how: tuple[Any, Any]) -> None:
+        """Say where pixels lie among the numbers of maps."""
+        mode, align_corners = how
+        self.nearest = _arguments.choice("mode", mode, MODES) == "nearest"
+        rule = ALIGNED if _arguments.flag("align_corners", align_corners) else HALF_PIXELS
+        if self.nearest and (rule == ALIGNED or via is not None):
+            other = "align_corners: True" if rule == ALIGNED else f"via: {via!r}"
+            raise ValueError(f"{other}, expected mode 'bilinear' for that, not 'nearest'")
+        shown = self.maps.shape[2:]
+        pixels = picture("size", size, 0)
+        first: tuple[Any, ...] = ()
+        if via is not None:
+            between = picture("via", via, 1)
+            if between[0] < shown[0] or between[1] < shown[1]:
+                raise ValueError(f"via: {via!r}, expected at least the {shown} of the maps")
+            ends = zip(shown, between, strict=True)
+            first = tuple((0.0, float(extent), count, rule) for extent, count in ends)
+            shown = between
+        x1, y1, x2, y2 = corners(box, shown)
+        rule = NEAREST if self.nearest else rule
+        self.size = pixels
+        self.axes = ((y1, y2 - y1, pixels[0], rule), (x1, x2 - x1, pixels[1], rule), *first)
+
+    def name(self, labels: Any, threshold: Any, below: Any) -> None:
+        """Say what labels are called, and what is below the threshold."""
+        classes = self.maps.shape[1]
+        self.names = np.arange(classes + 1)
+        if labels is not None:
+            self.names[:-1] = whole_numbers("labels", labels, classes)
+        self.bounded, self.threshold = threshold is not None, 0.0
+        if not self.bounded:
+            if below is not None:
+                raise ValueError(f"below: {below!r}, expected a threshold with it")
+            self.names[-1] = self.names[0]
+            return
+        self.threshold = _arguments.number("threshold", threshold, "a number or None")
+        if math.isnan(self.threshold):
+            raise ValueError(f"threshold: {threshold!r}, expected a number or None")
+        low, high = -(2**63), 2**63 - 1
+        self.names[-1] = _arguments.integer("below", BELOW if below is None else below, low, high)
+
+    def labels(self, out: Any, dtype: Any, values: Any, threads: int) -> Any:
+        """Return labels, with their values if these are wanted."""
+        shape = self.maps.shape[:1] + self.size
+        whole = shape[1:] if self.one else shape
+        types = (self._dtype(dtype),) if dtype is not None or out is None else INTEGERS
+        result = _results.result(out, whole, types, (self.maps,))
+        self._check_room(result.dtype, "out")
+        with_values = _arguments.flag("values", values)
+        numbers = _memory.new(whole, self.computed) if with_values else None
+        if result.size:
+            given = (self.names, self.bounded, self.threshold, self.nearest)
+            kernels.compute(
+                _arguments.bits(self.maps), self.maps.dtype.char, self.axes, given,
+                result.reshape(shape) if not self.one else result[None],
+                numbers if numbers is None or not self.one else numbers[None], threads,
+            )  # fmt: skip
+        return (result, numbers) if with_values else result
+
+    def _dtype(self, given: Any) -> np.dtype:
+        """Return the type of labels that the caller wants, or else the first that has room."""
+        if given is None:
+            return next(one for one in DEFAULT if self._has_room(one))
+        try:
+            dtype = np.dtype(given)
+        except TypeError:
+            dtype = None
+        if dtype not in INTEGERS:
+            raise TypeError(f"dtype: {given!r}, expected a type of integers")
+        self._check_room(dtype, "dtype")
+        return dtype
+
+    def _has_room(self, dtype: np.dtype) -> bool:
+        room = np.iinfo(dtype)
+        return bool(self.names.min() >= room.min and int(self.names.max()) <= room.max)
+
+    def _check_room(self, dtype: np.dtype, name: str) -> None:
+        if not self._has_room(dtype):
+            span = f"{self.names.min()} to {self.names.max()}"
+            raise ValueError(f"{name}: {dtype.name}, expected a type that has room for {span}")
+
+
+def picture(name: str, value: Any, least: int) -> tuple[int, int]:
+    """Return height and width."""
+    if not _arguments.is_pair(value):
+        raise ValueError(f"{name}: {value!r}, expected two integers, (height, width)")
+    most = _arguments.MOST_PIXELS
+    height = _arguments.integer(name, value[0], least, most)
+    return height, _arguments.integer(name, value[1], least, most)
+
+
+def corners(box: Any, shown: tuple[int, ...]) -> tuple[float, ...]:
+    """Return the corners of a box inside of maps of some height and width, or all of them."""
+    height, width = shown
+    if box is None:
+        return 0.0, 0.0, float(width), float(height)
+    is_list = isinstance(box, (list, tuple)) or (isinstance(box, np.ndarray) and box.ndim == 1)
+    if not is_list or len(box) != 4:
+        raise ValueError(f"box: {box!r}, expected four numbers, [x1, y1, x2, y2]")
+    x1, y1, x2, y2 = (_arguments.number("box", one) for one in box)
+    if not (0 <= x1 < x2 <= width and 0 <= y1 < y2 <= height):
+        raise ValueError(
+            f"box: {box!r}, expected corners [x1, y1, x2, y2] of a part of {height} x {width} pixels"
+        )
+    return x1, y1, x2, y2
+
+
+def whole_numbers(name: str, given: Any, count: int) -> np.ndarray:
+    """Return `count` integers."""
+    if isinstance(given, (list, tuple)):
+        least, most = -(2**63), 2**63 - 1
+        found = [_arguments.integer(f"{name}[{i}]", one, least, most) for i, one in enumerate(given)]
+        array = np.array(found, np.int64)
+    else:
+        array = _arguments.taken(name, given)
+        if array.dtype.kind not in "iu" or (array.size and int(array.max()) >= 2**63):
+            raise TypeError(f"{name}: dtype {_arguments.spell(array.dtype)}, expected integers")
+    if array.shape != (count,):
+        raise ValueError(f"{name}: shape {array.shape}, expected ({count},), one for each class")
+    return array
