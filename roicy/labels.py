@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
@@ -23,6 +23,7 @@ HALF_PIXELS, ALIGNED, NEAREST = range(3)  # as in pyx/labels/structs.h
 DEFAULT = tuple(map(np.dtype, ("uint8", "uint16", "int32", "int64")))
 INTEGERS = tuple(map(np.dtype, "BHbhiIlqLQ"))
 BELOW = 255  # the label of what is below the threshold, as most data sets have it
+INT64 = -(2**63), 2**63 - 1
 MOST_CLASSES = 2**24  # whole numbers to this one are exact in float32
 
 
@@ -153,7 +154,9 @@ class Call:
         given = _arguments.addressable(name, _arguments.floats(name, maps))
         self.one = given.ndim == 3
         if given.ndim not in (3, 4):
-            spelt = ("(C, h, w) or (N, C, h, w)", "(h, w, C) or (N, h, w, C)")[order.axes is not None]
+            spelt = ("(C, h, w) or (N, C, h, w)", "(h, w, C) or (N, h, w, C)")[
+                order.axes is not None
+            ]
             raise ValueError(f"{name}: shape {given.shape}, expected {spelt}")
         self.maps = order.nchw(given[None] if self.one else given)
         self.computed = _arguments.computed(given.dtype)
@@ -203,8 +206,7 @@ class Call:
         self.threshold = _arguments.number("threshold", threshold, "a number or None")
         if math.isnan(self.threshold):
             raise ValueError(f"threshold: {threshold!r}, expected a number or None")
-        low, high = -(2**63), 2**63 - 1
-        self.names[-1] = _arguments.integer("below", BELOW if below is None else below, low, high)
+        self.names[-1] = _arguments.integer("below", BELOW if below is None else below, *INT64)
 
     def labels(self, out: Any, dtype: Any, values: Any, threads: int) -> Any:
         """Return labels, with their values if these are wanted."""
@@ -267,7 +269,7 @@ def corners(box: Any, shown: tuple[int, ...]) -> tuple[float, ...]:
     x1, y1, x2, y2 = (_arguments.number("box", one) for one in box)
     if not (0 <= x1 < x2 <= width and 0 <= y1 < y2 <= height):
         raise ValueError(
-            f"box: {box!r}, expected corners [x1, y1, x2, y2] of a part of {height} x {width} pixels"
+            f"box: {box!r}, expected corners [x1, y1, x2, y2] within {height} x {width} pixels"
         )
     return x1, y1, x2, y2
 
@@ -276,7 +278,9 @@ def whole_numbers(name: str, given: Any, count: int) -> np.ndarray:
     """Return `count` integers."""
     if isinstance(given, (list, tuple)):
         least, most = -(2**63), 2**63 - 1
-        found = [_arguments.integer(f"{name}[{i}]", one, least, most) for i, one in enumerate(given)]
+        found = [
+            _arguments.integer(f"{name}[{i}]", one, least, most) for i, one in enumerate(given)
+        ]
         array = np.array(found, np.int64)
     else:
         array = _arguments.taken(name, given)
