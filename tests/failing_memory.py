@@ -128,6 +128,10 @@ def calls():
                 ),
                 None,
             ),
+            "labels": (
+                lambda out: roicy.label_map(masks, (60, 80), via=(30, 40), out=out, num_threads=2),
+                np.zeros((60, 80), np.uint8),
+            ),
             "mixed masks": (
                 lambda out: roicy.prototype_masks(
                     masks, masks[:3, 0, :4], places, (60, 80), out=out, num_threads=2

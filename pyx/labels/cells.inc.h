@@ -178,8 +178,9 @@ static NOINLINE void NAME(read_row)(const struct labels *job, const char *maps, 
    is below REAL_LEAST may be rounded to 0: some of that, at most once for each product and sum. */
 static FORCE_INLINE REAL NAME(margin_of)(REAL number) {
     const REAL size = number > 0 ? number : -number;
-    return PLANTED("labels are bounded without a margin") ? 0
-                                                          : 8 * REAL_EPSILON * size + 16 * REAL_LEAST;
+    return PLANTED("labels are bounded without a margin")
+               ? 0
+               : 8 * REAL_EPSILON * size + 16 * REAL_LEAST;
 }
 
 /* limits[l] = what the largest corner of a class must reach to win a pixel of cell l. */

@@ -1,4 +1,4 @@
-"""Labels of the pixels of pictures: which of some maps is the largest there, once they are enlarged.
+"""Labels of the pixels of pictures: which of some maps, enlarged to them, is the largest there.
 
 A task is some rows of a picture.  All tasks of a call share where pixels lie among the numbers of
 maps.
@@ -16,7 +16,7 @@ from threads cimport run_tasks
 from tuning cimport TASKS_PER_THREAD
 
 cdef enum:
-    SERIAL_NUMBERS = 200000        # read, or labels written, by one thread alone, 0.1 ms  # no record
+    SERIAL_NUMBERS = 200000        # read or written by one thread alone, 0.1 ms         # no record
 
 
 cdef struct Job:

@@ -50,7 +50,8 @@ static FORCE_INLINE void NAME(race)(const struct TILE *tile, ptrdiff_t n, const 
 
 /* Computes some pixels of `rows` rows, at most a vector of each, and writes them. */
 static FORCE_INLINE void NAME(compute_pixels)(const struct labels *job, const struct TILE *tile,
-                                              ptrdiff_t n, const ptrdiff_t *at, int count, int rows) {
+                                              ptrdiff_t n, const ptrdiff_t *at, int count,
+                                              int rows) {
     const ptrdiff_t y = at[1], x = at[2];
     const REAL *along[2] = {(const REAL *)job->x.low_weight + x,
                             (const REAL *)job->x.high_weight + x};

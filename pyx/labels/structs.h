@@ -31,17 +31,18 @@ struct labels {
     int kind;                                 /* NumPy's character of their type */
     ptrdiff_t classes;
     struct labels_axis y, x;
-    const struct labels_axis *before; /* [2], y and x, of an enlargement that comes first; or NULL */
+    const struct labels_axis
+        *before; /* [2], y and x, of an enlargement that comes first; or NULL */
     int nearest;
     const int64_t *names; /* [classes + 1]: labels of classes, and of what is below the threshold */
     int bounded;          /* there is a threshold */
     double threshold;     /* a REAL */
     char *out;
     ptrdiff_t out_image, out_row, out_column;
-    int itemsize;                /* of labels */
-    void *values;                /* REAL, [image][y][x], of winners; or NULL */
-    ptrdiff_t cells, step;       /* cells of a row that a tile holds; from class to class in it */
-    int32_t regions;             /* labels that are counted, from 0 on, if there is room for it */
+    int itemsize;          /* of labels */
+    void *values;          /* REAL, [image][y][x], of winners; or NULL */
+    ptrdiff_t cells, step; /* cells of a row that a tile holds; from class to class in it */
+    int32_t regions;       /* labels that are counted, from 0 on, if there is room for it */
 };
 
 /* Some segments of y of an image. */
@@ -54,9 +55,10 @@ static inline void labels_set_tile(struct labels *job, ptrdiff_t size) {
     const ptrdiff_t lanes = LANE_BYTES / size, last = job->x.pixels - 1;
     const ptrdiff_t all = job->x.at[last] - job->x.at[0] + 1;
     ptrdiff_t room = LABELS_TILE / (size * job->classes * (job->before ? 4 : 2));
-    room = room > lanes ? room / lanes * lanes : room > 1 ? room : 1;
+    room = room > lanes ? room / lanes * lanes : lanes;
     job->cells = room < all ? room : all;
-    job->step = (job->cells + lanes - 1) / lanes * lanes + lanes;
+    /* With few columns each class takes as little as its last cell needs. */
+    job->step = job->cells > lanes ? (job->cells + lanes - 1) / lanes * lanes + lanes : lanes + 1;
 }
 
 /* Bytes of scratch of a thread. */
