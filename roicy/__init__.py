@@ -9,7 +9,7 @@ from .integrals import (
     prroi_pool, prroi_pool_backward, prroi_pool_backward_boxes, ps_prroi_pool,
     ps_prroi_pool_backward, ps_prroi_pool_backward_boxes,
 )  # fmt: skip
-from .labels import label_map
+from .labels import label_map, label_segments
 from .masks import paste_masks
 from .multiscale import (
     multiscale_roi_align, multiscale_roi_align_backward, multiscale_roi_align_backward_boxes,
@@ -28,7 +28,8 @@ from .prototypes import prototype_masks
 __all__ = [
     "__version__", "crop", "crop_and_resize", "crop_and_resize_backward",
     "crop_and_resize_backward_boxes", "crop_lines", "deformable_attention",
-    "deformable_attention_backward", "get_num_threads", "label_map", "multiscale_roi_align",
+    "deformable_attention_backward", "get_num_threads", "label_map", "label_segments",
+    "multiscale_roi_align",
     "multiscale_roi_align_backward", "multiscale_roi_align_backward_boxes",
     "multiscale_roi_align_rotated", "multiscale_roi_align_rotated_backward",
     "multiscale_roi_align_rotated_backward_boxes", "paste_masks", "prototype_masks",

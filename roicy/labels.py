@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
 
 import numpy as np
 
 from . import _arguments, _memory, _results, _threads
 from ._kernels import labels as kernels
+from .masks import MOST_CODED, Code
 
 if TYPE_CHECKING:
     from . import _types as t
 else:
     from . import _names as t
 
-__all__ = ["label_map"]
+__all__ = ["Segment", "label_map", "label_segments"]
 
 MODES = ("bilinear", "nearest")
 HALF_PIXELS, ALIGNED, NEAREST = range(3)  # as in pyx/labels/structs.h
@@ -24,7 +25,17 @@ DEFAULT = tuple(map(np.dtype, ("uint8", "uint16", "int32", "int64")))
 INTEGERS = tuple(map(np.dtype, "BHbhiIlqLQ"))
 BELOW = 255  # the label of what is below the threshold, as most data sets have it
 INT64 = -(2**63), 2**63 - 1
+MOST_REGIONS = 2**16  # labels of regions are indices
 MOST_CLASSES = 2**24  # whole numbers to this one are exact in float32
+
+
+class Segment(TypedDict):
+    """The pixels of a label, as COCO has them."""
+
+    id: int  # the label
+    area: int  # pixels
+    bbox: list[int]  # x, y, width and height
+    segmentation: Code | None
 
 
 @overload
@@ -139,11 +150,75 @@ def label_map(
     call = Call(maps, layout)
     call.place(size, via, box, (mode, align_corners))
     call.name(labels, threshold, below)
-    threads = _threads.resolve(num_threads)
-    result = call.labels(out, dtype, values, threads)
-    if out is None:
-        return result
-    return (out, result[1]) if values else out
+    call.returned(out, dtype, _arguments.flag("values", values))
+    call.compute(None, _threads.resolve(num_threads))
+    found = call.result if out is None else out
+    return (found, call.numbers) if values else found
+
+
+def label_segments(
+    maps: t.Readable, size: t.Shape, *, layout: t.Layout = "NCHW", align_corners: bool = False,
+    mode: t.Method = "bilinear", via: t.Shape | None = None, box: t.Corners = None,
+    labels: t.Counts = None, threshold: t.Number | None = None, below: t.Index | None = None,
+    codes: bool = False, dtype: t.DTypeLike | None = None,
+    out: t.AnyArray | None = None, num_threads: t.Threads = None,
+) -> tuple[t.NDArray[Any], list[Any]]:  # fmt: skip
+    """The labels of :func:`label_map`, and the area, the box and the code of each.
+
+    They are counted while the labels are computed, as panoptic and semantic results in COCO's
+    formats need them.
+
+    Parameters
+    ----------
+    maps, size, layout, align_corners, mode, via, box, labels, threshold, below :
+        As in :func:`label_map`.  Labels are 0 to 65535.
+    codes : bool, optional
+        Make the run-length code of each label, too.
+    dtype, out, num_threads :
+        As in :func:`label_map`.
+
+    Returns
+    -------
+    labels : ndarray (H, W) or (N, H, W)
+    segments : list of dict, or such a list for each picture of a batch
+        One for each label that the picture has, by ascending labels: "id", the label; "area", its
+        pixels; "bbox", [x, y, width, height] around them; and "segmentation", the code
+        {"size": [H, W], "counts": bytes} with `codes`, or else None.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong type, dtype or shape.  Nothing has been written then.
+    MemoryError
+        If there is no memory for the result.
+
+    Examples
+    --------
+    >>> import numpy as np, roicy
+    >>> maps = np.array([[[4, 0], [4, 0]], [[1, 1], [1, 2]]], np.float32)
+    >>> _, segments = roicy.label_segments(maps, (4, 6), codes=True)
+    >>> segments[1]
+    {'id': 1, 'area': 10, 'bbox': [3, 0, 3, 4], 'segmentation': {'size': [4, 6], 'counts': b'>:'}}
+    """
+    call = Call(maps, layout)
+    call.place(size, via, box, (mode, align_corners))
+    call.name(labels, threshold, below)
+    low, high = call.span()
+    if low < 0 or high >= MOST_REGIONS:
+        raise ValueError(f"labels: from {low} to {high}, expected 0 to {MOST_REGIONS - 1}")
+    coded = _arguments.flag("codes", codes)
+    if coded and math.prod(call.size) >= MOST_CODED:
+        raise ValueError(f"size: {call.size}, expected less than 2**32 pixels, for codes")
+    call.returned(out, dtype, False)
+    found = call.compute((high + 1, coded), _threads.resolve(num_threads))
+    segments = [[_segment(one, call.size) for one in image] for image in found]
+    return call.result if out is None else out, segments[0] if call.one else segments
+
+
+def _segment(found: tuple[Any, ...], size: tuple[int, int]) -> Segment:
+    label, area, x0, y0, x1, y1, counts = found
+    code: Code | None = None if counts is None else {"size": list(size), "counts": counts}
+    return {"id": label, "area": area, "bbox": [x0, y0, x1 - x0, y1 - y0], "segmentation": code}
 
 
 class Call:
@@ -208,23 +283,29 @@ class Call:
             raise ValueError(f"threshold: {threshold!r}, expected a number or None")
         self.names[-1] = _arguments.integer("below", BELOW if below is None else below, *INT64)
 
-    def labels(self, out: Any, dtype: Any, values: Any, threads: int) -> Any:
-        """Return labels, with their values if these are wanted."""
+    def returned(self, out: Any, dtype: Any, with_values: bool) -> None:
+        """Make the arrays that are returned, or take the caller's."""
         shape = self.maps.shape[:1] + self.size
-        whole = shape[1:] if self.one else shape
+        whole = self.size if self.one else shape
         types = (self._dtype(dtype),) if dtype is not None or out is None else INTEGERS
-        result = _results.result(out, whole, types, (self.maps,))
-        self._check_room(result.dtype, "out")
-        with_values = _arguments.flag("values", values)
-        numbers = _memory.new(whole, self.computed) if with_values else None
-        if result.size:
-            given = (self.names, self.bounded, self.threshold, self.nearest)
-            kernels.compute(
-                _arguments.bits(self.maps), self.maps.dtype.char, self.axes, given,
-                result.reshape(shape) if not self.one else result[None],
-                numbers if numbers is None or not self.one else numbers[None], threads,
-            )  # fmt: skip
-        return (result, numbers) if with_values else result
+        self.result = _results.result(out, whole, types, (self.maps,))
+        self._check_room(self.result.dtype, "out")
+        self.numbers = _memory.new(whole, self.computed) if with_values else None
+
+    def compute(self, regions: tuple[int, bool] | None, threads: int) -> list[Any]:
+        """Write labels, and return the regions of each picture, if they are wanted."""
+        if not self.result.size:
+            return [[] for _ in self.maps]
+        rule = (self.names, self.bounded, self.threshold, self.nearest)
+        outs = [self.result, self.numbers]
+        if self.one:
+            outs = [None if one is None else one[None] for one in outs]
+        maps, kind = _arguments.bits(self.maps), self.maps.dtype.char
+        return kernels.compute(maps, kind, self.axes, rule, tuple(outs), regions, threads) or []
+
+    def span(self) -> tuple[int, int]:
+        """Return the least and the largest label."""
+        return int(self.names.min()), int(self.names.max())
 
     def _dtype(self, given: Any) -> np.dtype:
         """Return the type of labels that the caller wants, or else the first that has room."""
@@ -240,13 +321,14 @@ class Call:
         return dtype
 
     def _has_room(self, dtype: np.dtype) -> bool:
-        room = np.iinfo(dtype)
-        return bool(self.names.min() >= room.min and int(self.names.max()) <= room.max)
+        (low, high), room = self.span(), np.iinfo(dtype)
+        return bool(room.min <= low and high <= room.max)
 
     def _check_room(self, dtype: np.dtype, name: str) -> None:
         if not self._has_room(dtype):
-            span = f"{self.names.min()} to {self.names.max()}"
-            raise ValueError(f"{name}: {dtype.name}, expected a type that has room for {span}")
+            low, high = self.span()
+            expected = f"a type that has room for {low} to {high}"
+            raise ValueError(f"{name}: {dtype.name}, expected {expected}")
 
 
 def picture(name: str, value: Any, least: int) -> tuple[int, int]:

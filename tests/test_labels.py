@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import reference_labels as reference
 from conftest import DTYPES, ISAS, LAYOUTS, assert_same_bits, pairs, to_layout
+from reference import run_lengths
 
 import roicy
 
@@ -181,7 +182,36 @@ def test_many_classes(isa, rng):
     check(labels[None], values[None], maps[None], isa, (9, 13))
 
 
+@pairs(kind=["noise", "smooth", "infinite", "constant"], size=[(57, 83), (70, 5), (1, 9), (9, 1)],
+       dtype=[None, np.uint16, np.int64], threads=[1, 3], isa=ISAS)  # fmt: skip
+def test_segments(kind, size, dtype, threads, isa, rng):
+    """Areas, boxes and codes are those of each label alone."""
+    maps = some_maps(kind, (2, 7, 9, 11), np.float32, rng)
+    names = [4, 250, 0, 4, 9, 1, 17]
+    given = {"labels": names, "threshold": -0.25, "below": 2, "dtype": dtype}
+    expected = roicy.label_map(maps, size, **given)
+    wide = np.zeros((2, size[0], 2 * size[1]), expected.dtype)[..., ::2]
+    for out in (None, wide):
+        arguments = given | {"codes": True, "out": out, "num_threads": threads}
+        labels, segments = roicy.label_segments(maps, size, **arguments)
+        assert_same_bits(np.ascontiguousarray(labels), expected)
+        for image, found in zip(expected, segments, strict=True):
+            assert [one["id"] for one in found] == np.unique(image).tolist()
+            for one in found:
+                mask = image == one["id"]
+                rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
+                x, y, width, height = one["bbox"]
+                assert (x, y) == (columns[0], rows[0])
+                assert (x + width - 1, y + height - 1) == (columns[-1], rows[-1])
+                assert one["area"] == mask.sum()
+                assert one["segmentation"]["size"] == [*size]
+                assert one["segmentation"]["counts"] == run_lengths(mask)
+    alone = roicy.label_segments(maps[1], size, **given)[1]
+    assert alone == [one | {"segmentation": None} for one in segments[1]]
+
+
 def test_nothing_to_label():
+    assert roicy.label_segments(np.ones((2, 3, 4, 5)), (0, 5), codes=True)[1] == [[], []]
     maps = np.ones((0, 3, 4, 5), np.float32)
     assert roicy.label_map(maps, (6, 7)).shape == (0, 6, 7)
     for size in ((0, 3), (3, 0), (0, 0)):
@@ -229,6 +259,22 @@ WRONG = {
     "values: 1, expected True or False": {"values": 1},
     "num_threads: 0, expected": {"num_threads": 0},
 }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"labels": [0, -1, 2]}, "labels: from -1 to 2, expected 0 to 65535"),
+        ({"threshold": 1, "below": 2**16}, "labels: from 0 to 65536, expected 0 to 65535"),
+        ({"codes": 1}, "codes: 1, expected True or False"),
+        ({"codes": True, "size": (2**16, 2**16)}, "size: (65536, 65536), expected less than 2**32"),
+    ],
+)
+def test_wrong_segments(given, message):
+    arguments = {"maps": MAPS, "size": (6, 7)} | given
+    with pytest.raises((TypeError, ValueError)) as caught:
+        roicy.label_segments(arguments.pop("maps"), arguments.pop("size"), **arguments)
+    assert str(caught.value).startswith(message)
 
 
 @pytest.mark.parametrize("message", WRONG)

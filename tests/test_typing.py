@@ -124,6 +124,7 @@ named = roicy.label_map(masks, (8, 9), labels=[3], threshold=0.5, below=0, box=(
 assert_type(named, NDArray[Any])
 named, best = roicy.label_map(Tensor(), [8, 9], via=(80, 90), values=True, dtype=np.int64)
 assert_type(best, NDArray[Any])
+named, segments = roicy.label_segments(masks, [8, 9], align_corners=True, codes=True)
 
 value, at, by = np.zeros((1, 6, 1, 4)), np.zeros((1, 3, 1, 1, 2, 2)), np.zeros((1, 3, 1, 1, 2))
 sums = roicy.deformable_attention(value, [(2, 3)], at, by, padding="border", num_threads=1)

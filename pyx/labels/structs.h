@@ -31,8 +31,7 @@ struct labels {
     int kind;                                 /* NumPy's character of their type */
     ptrdiff_t classes;
     struct labels_axis y, x;
-    const struct labels_axis
-        *before; /* [2], y and x, of an enlargement that comes first; or NULL */
+    const struct labels_axis *before; /* [2], y and x: of an enlargement before this one; or NULL */
     int nearest;
     const int64_t *names; /* [classes + 1]: labels of classes, and of what is below the threshold */
     int bounded;          /* there is a threshold */
@@ -42,7 +41,6 @@ struct labels {
     int itemsize;          /* of labels */
     void *values;          /* REAL, [image][y][x], of winners; or NULL */
     ptrdiff_t cells, step; /* cells of a row that a tile holds; from class to class in it */
-    int32_t regions;       /* labels that are counted, from 0 on, if there is room for it */
 };
 
 /* Some segments of y of an image. */

@@ -1,6 +1,8 @@
 """What structs.h offers to Cython; it says what it is."""
 from libc.stdint cimport int32_t, int64_t
 
+from images.structs cimport Runs
+
 cdef extern from "labels/structs.h":
     enum:
         LABELS_PAD
@@ -29,10 +31,30 @@ cdef extern from "labels/structs.h":
         int itemsize
         void *values
         Py_ssize_t cells, step
-        int32_t regions
 
     ctypedef struct LabelsPart "struct labels_part":
         Py_ssize_t image, first, stop
 
     void labels_set_tile(Labels *job, Py_ssize_t size) noexcept nogil
     Py_ssize_t labels_scratch(const Labels *job, Py_ssize_t size) noexcept nogil
+
+
+cdef extern from "labels/regions.h":
+    ctypedef struct Region "struct labels_region":
+        int64_t area, x0, y0, x1, y1
+
+    ctypedef struct Codes "struct labels_codes":
+        const int32_t *place
+        Runs *runs
+        int64_t *ends
+        int32_t *rows
+
+    enum:
+        LABELS_TOGETHER
+
+    void regions_add_rows(
+        const Labels *job, Py_ssize_t image, Py_ssize_t first, Py_ssize_t stop,
+        Region *regions) noexcept nogil
+    void regions_join(Region *to, const Region *below) noexcept nogil
+    void codes_make(
+        const Labels *job, Py_ssize_t image, int32_t count, const Codes *codes) noexcept nogil

@@ -6,6 +6,6 @@ import numpy as np
 
 def compute(
     maps: np.ndarray, kind: str, axes: tuple[tuple[Any, ...], ...], rule: tuple[Any, ...],
-    out: np.ndarray, values: np.ndarray | None, threads: int,
-) -> None:  # fmt: skip
+    outs: tuple[np.ndarray, np.ndarray | None], regions: tuple[int, bool] | None, threads: int,
+) -> list[list[tuple[Any, ...]]] | None:  # fmt: skip
     ...
