@@ -9,14 +9,14 @@ import numpy as np
 
 from . import _arguments, _memory, _results, _threads
 from ._kernels import labels as kernels
-from .masks import MOST_CODED, Code
+from .masks import FORMATS, MOST_CODED, Code
 
 if TYPE_CHECKING:
     from . import _types as t
 else:
     from . import _names as t
 
-__all__ = ["Segment", "label_map", "label_segments"]
+__all__ = ["Segment", "label_map", "label_segments", "resize_masks"]
 
 MODES = ("bilinear", "nearest")
 HALF_PIXELS, ALIGNED, NEAREST = range(3)  # as in pyx/labels/structs.h
@@ -99,7 +99,7 @@ def label_map(
     labels : sequence of C integers, optional
         The label of each class; by default 0 to C - 1.
     threshold : float, optional
-        A pixel whose largest value is below gets the label `below`.
+        A pixel whose largest value is below, or NaN, gets the label `below`.
     below : int, optional
         By default 255.
     values : bool, optional
@@ -207,8 +207,8 @@ def label_segments(
     if low < 0 or high >= MOST_REGIONS:
         raise ValueError(f"labels: from {low} to {high}, expected 0 to {MOST_REGIONS - 1}")
     coded = _arguments.flag("codes", codes)
-    if coded and math.prod(call.size) >= MOST_CODED:
-        raise ValueError(f"size: {call.size}, expected less than 2**32 pixels, for codes")
+    if coded:
+        check_coded(call.size)
     call.returned(out, dtype, False)
     found = call.compute((high + 1, coded), _threads.resolve(num_threads))
     segments = [[_segment(one, call.size) for one in image] for image in found]
@@ -221,8 +221,107 @@ def _segment(found: tuple[Any, ...], size: tuple[int, int]) -> Segment:
     return {"id": label, "area": area, "bbox": [x0, y0, x1 - x0, y1 - y0], "segmentation": code}
 
 
+@overload
+def resize_masks(
+    masks: t.Readable, size: t.Shape, *, threshold: t.Number = 0.0, align_corners: bool = False,
+    via: t.Shape | None = None, box: t.Corners = None, format: Literal["image"] = "image",
+    out: t.AnyArray | None = None, num_threads: t.Threads = None,
+) -> t.NDArray[Any]:  # fmt: skip
+    ...
+@overload
+def resize_masks(
+    masks: t.Readable, size: t.Shape, *, threshold: t.Number = 0.0, align_corners: bool = False,
+    via: t.Shape | None = None, box: t.Corners = None, format: Literal["rle"],
+    out: t.AnyArray | None = None, num_threads: t.Threads = None,
+) -> list[Code]:  # fmt: skip
+    ...
+
+
+def resize_masks(
+    masks: t.Readable, size: t.Shape, *, threshold: t.Number = 0.0, align_corners: bool = False,
+    via: t.Shape | None = None, box: t.Corners = None, format: t.Form = "image",
+    out: t.AnyArray | None = None, num_threads: t.Threads = None,
+) -> t.NDArray[Any] | list[Code]:  # fmt: skip
+    """Masks of whole pictures, enlarged and compared with a threshold, or run-length coded.
+
+    ::
+
+        out[..., y, x] = interpolate(masks, size)[..., y, x] > threshold
+
+    Where the four numbers around some pixels are all above the threshold, or all below, nothing is
+    computed.  :func:`roicy.paste_masks` is for masks that have boxes.
+
+    Parameters
+    ----------
+    masks : ndarray (..., h, w), float32, float64, float16 or bfloat16
+        What a network gives for each object, with any strides.
+    size : (int, int)
+        Height and width of the picture, (H, W).
+    threshold : float, optional
+        A pixel is set if its value is larger.  Of numbers before the logistic function, those above
+        0 are more than one half after it.
+    align_corners, via, box : optional
+        As in :func:`label_map`.  With ``via=(1024, 1024)`` and the box of the resized picture these
+        are SAM's masks, and with ``via`` the size of its input those of Mask2Former.
+    format : {"image", "rle"}, optional
+        "rle": run-length codes, made without the images.
+    out : ndarray (..., H, W) of bool or uint8, optional
+        Written to, and returned.
+    num_threads : int, optional
+        At most as many threads are used; by default :func:`roicy.get_num_threads`.
+
+    Returns
+    -------
+    ndarray (..., H, W) of bool
+        With "rle" a list of all codes, {"size": [H, W], "counts": bytes}, in the order of masks.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong type, dtype or shape.  Nothing has been written then.
+    MemoryError
+        If there is no memory for the result.
+
+    Examples
+    --------
+    >>> import numpy as np, roicy
+    >>> masks = np.array([[[1, -1], [-1, -1]]], np.float32)
+    >>> roicy.resize_masks(masks, (3, 5)).astype(int)
+    array([[[1, 1, 0, 0, 0],
+            [0, 0, 0, 0, 0],
+            [0, 0, 0, 0, 0]]])
+    >>> roicy.resize_masks(masks, (3, 5), format="rle")
+    [{'size': [3, 5], 'counts': b'01209'}]
+    """
+    given = _arguments.floats("masks", masks)
+    if given.ndim < 2 or 0 in given.shape[-2:]:
+        raise ValueError(
+            f"masks: shape {given.shape}, expected (..., h, w) with at least one number a mask"
+        )
+    call = Call(given.reshape(math.prod(given.shape[:-2]), 1, *given.shape[-2:]), "NCHW", "masks")
+    call.place(size, via, box, ("bilinear", align_corners))
+    with np.errstate(all="ignore"):  # what is beyond the type is infinite
+        limit = call.computed.type(_arguments.number("threshold", threshold))
+        if not np.isfinite(limit):
+            raise ValueError(f"threshold: {threshold!r}, expected a finite {call.computed.name}")
+        call.name([1], np.nextafter(limit, call.computed.type(np.inf)), 0)
+    threads = _threads.resolve(num_threads)
+    if _arguments.choice("format", format, FORMATS) == "rle":
+        return call.codes(out, threads)
+    shape = (*given.shape[:-2], *call.size)
+    made = _results.result(out, shape, (np.dtype(bool), np.dtype(np.uint8)), (given,))
+    pixels = made.view(np.uint8)
+    call.result = pixels.reshape(len(call.maps), *call.size)
+    call.compute(None, threads)
+    if not np.may_share_memory(call.result, pixels):  # of strides that no reshape can keep
+        pixels[...] = call.result.reshape(shape)
+    return made if out is None else out
+
+
 class Call:
     """The arguments of a call, checked."""
+
+    numbers: np.ndarray | None = None  # the values of winners, where they are wanted
 
     def __init__(self, maps: Any, layout: Any, name: str = "maps"):
         order = _arguments.Layout(layout)
@@ -290,18 +389,33 @@ class Call:
         types = (self._dtype(dtype),) if dtype is not None or out is None else INTEGERS
         self.result = _results.result(out, whole, types, (self.maps,))
         self._check_room(self.result.dtype, "out")
-        self.numbers = _memory.new(whole, self.computed) if with_values else None
+        if with_values:
+            self.numbers = _memory.new(whole, self.computed)
 
     def compute(self, regions: tuple[int, bool] | None, threads: int) -> list[Any]:
         """Write labels, and return the regions of each picture, if they are wanted."""
         if not self.result.size:
             return [[] for _ in self.maps]
-        rule = (self.names, self.bounded, self.threshold, self.nearest)
-        outs = [self.result, self.numbers]
+        maps = _arguments.bits(self.maps), self.maps.dtype.char
+        result, numbers = self.result, self.numbers
         if self.one:
-            outs = [None if one is None else one[None] for one in outs]
-        maps, kind = _arguments.bits(self.maps), self.maps.dtype.char
-        return kernels.compute(maps, kind, self.axes, rule, tuple(outs), regions, threads) or []
+            result, numbers = result[None], None if numbers is None else numbers[None]
+        outs = (result, numbers)
+        return kernels.compute(maps, self.axes, self._rule(), outs, regions, threads) or []
+
+    def codes(self, out: Any, threads: int) -> list[Code]:
+        """Return the codes of masks."""
+        if out is not None:
+            raise ValueError("out: an array, expected None, since codes are returned")
+        check_coded(self.size)
+        if not math.prod(self.size) or not len(self.maps):
+            return [{"size": list(self.size), "counts": b"0"} for _ in self.maps]
+        maps = _arguments.bits(self.maps), self.maps.dtype.char
+        found = kernels.codes(maps, self.axes, self._rule(), threads)
+        return [{"size": list(self.size), "counts": one} for one in found]
+
+    def _rule(self) -> tuple[Any, ...]:
+        return (self.names, self.bounded, self.threshold, self.nearest)
 
     def span(self) -> tuple[int, int]:
         """Return the least and the largest label."""
@@ -329,6 +443,11 @@ class Call:
             low, high = self.span()
             expected = f"a type that has room for {low} to {high}"
             raise ValueError(f"{name}: {dtype.name}, expected {expected}")
+
+
+def check_coded(size: tuple[int, int]) -> None:
+    if math.prod(size) >= MOST_CODED:
+        raise ValueError(f"size: {size}, expected less than 2**32 pixels, which codes count")
 
 
 def picture(name: str, value: Any, least: int) -> tuple[int, int]:

@@ -132,6 +132,10 @@ def calls():
                 lambda out: roicy.label_map(masks, (60, 80), via=(30, 40), out=out, num_threads=2),
                 np.zeros((60, 80), np.uint8),
             ),
+            "codes of pictures": (
+                lambda _: roicy.resize_masks(masks, (60, 80), format="rle", num_threads=2),
+                None,
+            ),
             "segments": (
                 lambda _: [str(one) for one in roicy.label_segments(masks, (60, 80), codes=True)],
                 None,

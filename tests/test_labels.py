@@ -161,7 +161,7 @@ def test_threshold_and_names(threshold, kind, classes, isa, rng):
     size = (90, 70)
     names = np.array([7, 300, -5, 7])[:classes]
     winners, values = roicy.label_map(maps, size, values=True)
-    expected = np.where(values < np.float32(threshold), 9, names[winners])
+    expected = np.where(values >= np.float32(threshold), names[winners], 9)
     given = {"labels": names, "threshold": threshold, "below": 9}
     labels = roicy.label_map(maps, size, dtype=np.int16, **given)
     assert_same_bits(labels, expected.astype(np.int16))
@@ -210,7 +210,40 @@ def test_segments(kind, size, dtype, threads, isa, rng):
     assert alone == [one | {"segmentation": None} for one in segments[1]]
 
 
+@pairs(
+    kind=["noise", "smooth", "ties", "infinite", "constant"],
+    sizes=[*SIZES, ((7, 9), (300, 201))],
+    via=[False, True],
+    threshold=[0, 0.5, -0.25],
+    dtype=[*DTYPES, np.float16],
+    isa=ISAS,
+)
+def test_masks(kind, sizes, via, threshold, dtype, isa, rng):
+    """Masks, and their codes, are all values compared with the threshold."""
+    computed = np.float64 if dtype == np.float64 else np.float32
+    masks = some_maps(kind, (3, 2, *sizes[0]), dtype, rng)
+    between = (sizes[0][0] + 3, 2 * sizes[0][1]) if via else None
+    _, values = reference.label_map(masks.astype(computed), sizes[1], once=fuses(isa), via=between)
+    given = {"threshold": threshold, "via": between}
+    found = roicy.resize_masks(masks, sizes[1], **given)
+    assert (found.dtype, found.shape) == (bool, values.shape)
+    near = computed == np.float64 and fuses(isa)  # the reference rounds these twice
+    far = np.abs(values - threshold) > 1e-14 if near else np.full(values.shape, True)
+    np.testing.assert_array_equal(found[far], (values > computed(threshold))[far])
+    wide = np.zeros((2, sizes[1][1], 3, sizes[1][0]), np.uint8).transpose(2, 0, 3, 1)
+    for out in (wide, wide[:, 0]):
+        some = masks if out.ndim == 4 else masks[:, 0]
+        assert roicy.resize_masks(some, sizes[1], out=out, num_threads=2, **given) is out
+        np.testing.assert_array_equal(out, found if out.ndim == 4 else found[:, 0])
+    codes = roicy.resize_masks(masks, sizes[1], format="rle", num_threads=2, **given)
+    for one, code in zip(found.reshape(6, *sizes[1]), codes, strict=True):
+        assert code == {"size": [*sizes[1]], "counts": run_lengths(one)}
+
+
 def test_nothing_to_label():
+    assert roicy.resize_masks(np.ones((0, 4, 5)), (6, 7)).shape == (0, 6, 7)
+    assert roicy.resize_masks(np.ones((0, 4, 5)), (6, 7), format="rle") == []
+    assert roicy.resize_masks(np.ones((4, 5)), (6, 0), format="rle")[0]["counts"] == b"0"
     assert roicy.label_segments(np.ones((2, 3, 4, 5)), (0, 5), codes=True)[1] == [[], []]
     maps = np.ones((0, 3, 4, 5), np.float32)
     assert roicy.label_map(maps, (6, 7)).shape == (0, 6, 7)
@@ -259,6 +292,27 @@ WRONG = {
     "values: 1, expected True or False": {"values": 1},
     "num_threads: 0, expected": {"num_threads": 0},
 }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"masks": np.ones(5)}, "masks: shape (5,), expected (..., h, w) with at least one"),
+        ({"masks": np.ones((3, 0, 5))}, "masks: shape (3, 0, 5), expected (..., h, w)"),
+        ({"masks": np.ones((3, 4), int)}, "masks: dtype int64, expected float32"),
+        ({"threshold": None}, "threshold: None, expected a number"),
+        ({"threshold": np.inf}, "threshold: inf, expected a finite float64"),
+        ({"format": "png"}, "format: 'png', expected 'image' or 'rle'"),
+        ({"out": np.zeros((6, 7), np.int8)}, "out: dtype int8, expected bool or uint8"),
+        ({"out": np.zeros((6, 7), bool), "format": "rle"}, "out: an array, expected None"),
+        ({"size": (2**16, 2**16), "format": "rle"}, "size: (65536, 65536), expected less"),
+    ],
+)
+def test_wrong_masks(given, message):
+    arguments = {"masks": MAPS[0], "size": (6, 7)} | given
+    with pytest.raises((TypeError, ValueError)) as caught:
+        roicy.resize_masks(arguments.pop("masks"), arguments.pop("size"), **arguments)
+    assert str(caught.value).startswith(message)
 
 
 @pytest.mark.parametrize(

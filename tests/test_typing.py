@@ -124,6 +124,8 @@ named = roicy.label_map(masks, (8, 9), labels=[3], threshold=0.5, below=0, box=(
 assert_type(named, NDArray[Any])
 named, best = roicy.label_map(Tensor(), [8, 9], via=(80, 90), values=True, dtype=np.int64)
 assert_type(best, NDArray[Any])
+assert_type(roicy.resize_masks(masks, (8, 9), threshold=1, via=(80, 90)), NDArray[Any])
+print(roicy.resize_masks(masks, [8, 9], box=[0, 0, 9.5, 28], format="rle")[0]["size"])
 named, segments = roicy.label_segments(masks, [8, 9], align_corners=True, codes=True)
 
 value, at, by = np.zeros((1, 6, 1, 4)), np.zeros((1, 3, 1, 1, 2, 2)), np.zeros((1, 3, 1, 1, 2))

@@ -34,10 +34,11 @@ static FORCE_INLINE void NAME(lay_out)(const struct labels *job, char *memory, s
     tile->winners = tile->candidates + job->classes;
 }
 
-/* Finds where the pixels of an axis lie among `extent` numbers from `first` on, as PyTorch does it.
-   first and extent may have fractions; numbers that are there in part are read. */
-static NOINLINE void NAME(labels_axis)(struct labels_axis *axis, double first, double extent,
-                                       int rule) {
+/* Finds where the pixels of an axis lie among numbers, as PyTorch does it.  `first` and `extent`
+   may have fractions; numbers that are there in part are read. */
+static NOINLINE void NAME(labels_axis)(struct labels_axis *axis) {
+    const double first = axis->first, extent = axis->extent;
+    const int rule = axis->rule;
     const int32_t skipped = (int32_t)first;
     const int32_t last = (int32_t)__builtin_ceil(first + extent) - 1 - skipped;
     const REAL before = (REAL)(first - skipped), pixels = (REAL)axis->pixels;
@@ -46,7 +47,6 @@ static NOINLINE void NAME(labels_axis)(struct labels_axis *axis, double first, d
     if (rule == ALIGNED)
         scale = axis->pixels > 1 && extent > 1 ? (REAL)(extent - 1) / (REAL)(axis->pixels - 1) : 0;
     axis->last = skipped + last;
-    axis->segments = 0;
     for (ptrdiff_t i = 0; i < axis->pixels; i++) {
         REAL at = rule == HALF_PIXELS ? NAME(FUSED)(scale, (REAL)i + (REAL)0.5, (REAL)-0.5)
                                       : scale * (REAL)i;
@@ -56,10 +56,11 @@ static NOINLINE void NAME(labels_axis)(struct labels_axis *axis, double first, d
         high_weight[i] = rule == NEAREST ? 0 : weight < 1 ? weight : 1;
         low_weight[i] = 1 - high_weight[i];
         axis->at[i] = skipped + low;
-        if (i == 0 || axis->at[i] != axis->at[i - 1])
-            axis->start[axis->segments++] = (int32_t)i;
     }
-    axis->start[axis->segments] = (int32_t)axis->pixels;
+    for (ptrdiff_t i = axis->pixels - 1, next = axis->pixels; i >= 0; i--) {
+        axis->next[i] = (int32_t)next;
+        next = i > 0 && axis->at[i - 1] != axis->at[i] ? i : next;
+    }
     for (int i = 0; i < LABELS_PAD; i++)
         low_weight[axis->pixels + i] = high_weight[axis->pixels + i] = 0;
 }

@@ -66,7 +66,7 @@ static FORCE_INLINE void NAME(compute_pixels)(const struct labels *job, const st
         char *to = job->out + at[0] * job->out_image + (y + r) * job->out_row + x * job->out_column;
         int32_t winners[VECTOR_LANES];
         if (job->bounded) {
-            const INDICES below = best[r] < least;
+            const INDICES below = ~(best[r] >= least); /* NaN, too */
             won[r] = (((INDICES){0} + (int32_t)job->classes) & below) | (won[r] & ~below);
         }
         for (int l = 0; l < VECTOR_LANES; l++)
@@ -78,76 +78,74 @@ static FORCE_INLINE void NAME(compute_pixels)(const struct labels *job, const st
     }
 }
 
-/* Computes all pixels of a cell. */
+/* Computes pixels of cell `at` of a row of cells. */
 static NOINLINE void NAME(compute_cell)(const struct labels *job, const struct TILE *tile,
-                                        const int *slots, const ptrdiff_t *cell) {
-    const ptrdiff_t image = cell[0], x0 = job->x.start[cell[2]], x1 = job->x.start[cell[2] + 1];
-    const ptrdiff_t y0 = job->y.start[cell[1]], y1 = job->y.start[cell[1] + 1];
-    const ptrdiff_t n = NAME(list_candidates)(job, tile, slots, cell[3]);
-    for (ptrdiff_t y = y0; y < y1;) {
-        /* The last rows of a cell are computed with some before them. */
-        const int many = y1 - y0 >= LABELS_ROWS;
-        y = many && y1 - y < LABELS_ROWS ? y1 - LABELS_ROWS : y;
-        for (ptrdiff_t x = x0; x < x1; x += VECTOR_LANES) {
-            const int count = (int)(x1 - x < VECTOR_LANES ? x1 - x : VECTOR_LANES);
-            const ptrdiff_t at[3] = {image, y, x};
+                                        const int *slots, ptrdiff_t at,
+                                        const struct labels_part *pixels) {
+    const ptrdiff_t n = NAME(list_candidates)(job, tile, slots, at);
+    const int many = pixels->y1 - pixels->y0 >= LABELS_ROWS;
+    for (ptrdiff_t y = pixels->y0; y < pixels->y1;) {
+        /* The last rows are computed with some before them. */
+        y = many && pixels->y1 - y < LABELS_ROWS ? pixels->y1 - LABELS_ROWS : y;
+        for (ptrdiff_t x = pixels->x0; x < pixels->x1; x += VECTOR_LANES) {
+            const ptrdiff_t left = pixels->x1 - x, place[3] = {pixels->image, y, x};
+            const int count = (int)(left < VECTOR_LANES ? left : VECTOR_LANES);
             if (many)
-                NAME(compute_pixels)(job, tile, n, at, count, LABELS_ROWS);
+                NAME(compute_pixels)(job, tile, n, place, count, LABELS_ROWS);
             else
-                NAME(compute_pixels)(job, tile, n, at, count, 1);
+                NAME(compute_pixels)(job, tile, n, place, count, 1);
         }
         y += many ? LABELS_ROWS : 1;
     }
 }
 
-/* Writes the labels of segment y of an image, at segments [first, stop) of x. */
+/* Writes the labels of a row of cells, whose first one begins at `column` of the maps. */
 static FORCE_INLINE void NAME(write_cells)(const struct labels *job, const struct TILE *tile,
-                                           const int *slots, ptrdiff_t image, ptrdiff_t y,
-                                           const ptrdiff_t *segments) {
-    const ptrdiff_t first = segments[0], stop = segments[1];
-    const int32_t *start = job->x.start, column = job->x.at[start[first]];
-    for (ptrdiff_t s = first, next; s < stop; s = next) {
-        const ptrdiff_t cell[4] = {image, y, s, job->x.at[start[s]] - column};
-        const int32_t winner = tile->winners[cell[3]];
-        next = s + 1;
-        if (winner < 0) {
-            NAME(compute_cell)(job, tile, slots, cell);
-            continue;
-        }
-        while (next < stop && tile->winners[job->x.at[start[next]] - column] == winner)
-            next++;
-        for (ptrdiff_t row = job->y.start[y]; row < job->y.start[y + 1]; row++)
-            labels_fill(job, winner, start[next] - start[s],
-                        job->out + image * job->out_image + row * job->out_row +
-                            start[s] * job->out_column);
+                                           const int *slots, ptrdiff_t column,
+                                           const struct labels_part *part) {
+    const struct labels_axis *axis = &job->x;
+    struct labels_part pixels = *part;
+    for (; pixels.x0 < part->x1; pixels.x0 = pixels.x1) {
+        const ptrdiff_t at = axis->at[pixels.x0] - column;
+        const int32_t winner = tile->winners[at];
+        pixels.x1 = axis->next[pixels.x0];
+        while (winner >= 0 && pixels.x1 < part->x1 &&
+               tile->winners[axis->at[pixels.x1] - column] == winner)
+            pixels.x1 = axis->next[pixels.x1];
+        pixels.x1 = pixels.x1 < part->x1 ? pixels.x1 : part->x1;
+        if (winner < 0)
+            NAME(compute_cell)(job, tile, slots, at, &pixels);
+        else
+            for (ptrdiff_t y = pixels.y0; y < pixels.y1; y++)
+                labels_fill(job, winner, pixels.x1 - pixels.x0,
+                            job->out + pixels.image * job->out_image + y * job->out_row +
+                                pixels.x0 * job->out_column);
     }
 }
 
-/* Writes the labels of some segments of y of an image. */
-static NOINLINE void NAME(label_rows)(const struct labels *job, const struct labels_part *part,
-                                      void *memory) {
+/* Writes the labels of some pixels of an image. */
+static NOINLINE void NAME(label_pixels)(const struct labels *job, const struct labels_part *part,
+                                        void *memory) {
     struct TILE tile;
+    struct labels_part some = *part;
     const char *maps = job->maps + part->image * job->image;
     const struct labels_axis *x = &job->x, *y = &job->y;
-    for (ptrdiff_t first = 0, stop; first < x->segments; first = stop) {
-        const ptrdiff_t column = x->at[x->start[first]];
-        ptrdiff_t cells = 1;
-        for (stop = first; stop < x->segments; stop++) {
-            const ptrdiff_t reached = x->at[x->start[stop]] + 1 - column;
-            if (reached > job->cells)
-                break;
-            cells = reached;
-        }
-        const ptrdiff_t segments[2] = {first, stop};
+    for (; some.x0 < part->x1; some.x0 = some.x1) {
+        const ptrdiff_t column = x->at[some.x0];
+        some.x1 = some.x0;
+        while (some.x1 < part->x1 && x->at[some.x1] - column < job->cells)
+            some.x1 = x->next[some.x1] < part->x1 ? x->next[some.x1] : part->x1;
         NAME(lay_out)(job, (char *)memory, &tile);
-        for (ptrdiff_t s = part->first; s < part->stop; s++) {
-            const int32_t low = y->at[y->start[s]];
+        for (some.y0 = part->y0; some.y0 < part->y1; some.y0 = some.y1) {
+            const int32_t low = y->at[some.y0];
             const int32_t high = low < y->last && !job->nearest ? low + 1 : low;
+            const ptrdiff_t cells = x->at[some.x1 - 1] + 1 - column;
             const int slots[2] = {low & 1, high & 1};
+            some.y1 = y->next[some.y0] < part->y1 ? y->next[some.y0] : part->y1;
             NAME(read_row)(job, maps, low, column, cells, &tile);
             NAME(read_row)(job, maps, high, column, cells, &tile);
             NAME(bound_cells)(job, &tile, slots, cells);
-            NAME(write_cells)(job, &tile, slots, part->image, s, segments);
+            NAME(write_cells)(job, &tile, slots, column, &some);
         }
     }
 }

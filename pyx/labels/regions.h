@@ -10,7 +10,7 @@ struct labels_region {
     int64_t area, x0, y0, x1, y1;
 };
 
-enum { LABELS_TOGETHER = 8 }; /* columns whose labels are compared at once */
+enum { LABELS_TOGETHER = 32 }; /* bytes of a row that are compared at once with those below */
 
 static inline uint64_t labels_get(const struct labels *job, const char *from) {
     if (job->itemsize == 1)
@@ -39,11 +39,11 @@ static inline ptrdiff_t labels_run(const struct labels *job, const char *row, pt
     return x;
 }
 
-/* Adds the pixels of some rows of an image to the regions of their labels. */
-static NOINLINE void regions_add_rows(const struct labels *job, ptrdiff_t image, ptrdiff_t first,
-                                      ptrdiff_t stop, struct labels_region *regions) {
-    for (ptrdiff_t y = first; y < stop; y++) {
-        const char *row = job->out + image * job->out_image + y * job->out_row;
+/* Adds whole rows of an image to the regions of their labels. */
+static NOINLINE void regions_add_rows(const struct labels *job, const struct labels_part *part,
+                                      struct labels_region *regions) {
+    for (ptrdiff_t y = part->y0; y < part->y1; y++) {
+        const char *row = job->out + part->image * job->out_image + y * job->out_row;
         for (ptrdiff_t x = 0, next; x < job->x.pixels; x = next) {
             struct labels_region *region = regions + labels_get(job, row + x * job->out_column);
             next = labels_run(job, row, x);
@@ -71,64 +71,73 @@ static inline void regions_join(struct labels_region *to, const struct labels_re
     }
 }
 
-/* The codes of the labels of an image.  A label has the code that `place` says. */
+/* The codes of the labels of an image, from label `first` on. */
 struct labels_codes {
-    const int32_t *place;
-    struct runs *runs;
-    int64_t *ends; /* where each code ends so far, in pixels down the columns */
-    int32_t *rows; /* [column][changes]: where labels change in some columns */
+    int32_t first, count;
+    struct runs *runs; /* [count], of which label `first` has the first one */
+    int64_t *ends;     /* [count]: where each code ends so far, in pixels down the columns */
+    int32_t *rows;     /* [column][change]: where labels change in some columns */
 };
 
 /* Adds the runs of a column; rows: where its labels change. */
-static inline void codes_add_column(const struct labels *job, ptrdiff_t image, ptrdiff_t x,
-                                    const int32_t *rows, ptrdiff_t changes,
+static inline void codes_add_column(const struct labels *job, const char *column, int64_t first,
+                                    ptrdiff_t changes, const int32_t *rows,
                                     const struct labels_codes *codes) {
-    const int64_t first = (int64_t)x * job->y.pixels;
-    const char *column = job->out + image * job->out_image + x * job->out_column;
     int64_t y = 0;
     for (ptrdiff_t i = 0; i <= changes; i++) {
         const int64_t stop = i < changes ? rows[i] : job->y.pixels;
-        const int32_t place = codes->place[labels_get(job, column + y * job->out_row)];
-        runs_add(codes->runs + place, 0, first + y - codes->ends[place]);
-        runs_add(codes->runs + place, 1, stop - y);
-        codes->ends[place] = first + stop;
+        const int64_t label = (int64_t)labels_get(job, column + y * job->out_row) - codes->first;
+        if (label >= 0) {
+            runs_add(codes->runs + label, 0, first + y - codes->ends[label]);
+            runs_add(codes->runs + label, 1, stop - y);
+            codes->ends[label] = first + stop;
+        }
         y = stop;
     }
 }
 
-/* Whether labels of two rows differ, of pixels of `size` bytes together. */
-static FORCE_INLINE int codes_differ(const char *above, const char *below, size_t size) {
-    uint64_t a, b;
-    if (size != sizeof a)
-        return memcmp(above, below, size) != 0;
-    memcpy(&a, above, sizeof a);
-    memcpy(&b, below, sizeof b);
-    return a != b;
+/* Finds in which rows labels change, of some columns that are LABELS_TOGETHER bytes wide. */
+static NOINLINE void codes_compare(const struct labels *job, const char *at, int32_t *rows,
+                                   ptrdiff_t *changes) {
+    const ptrdiff_t size = job->itemsize, height = job->y.pixels, each = 8 / size;
+    for (ptrdiff_t y = 1; y < height; y++, at += job->out_row) {
+        uint64_t above[LABELS_TOGETHER / 8], below[LABELS_TOGETHER / 8], differ = 0;
+        memcpy(above, at, sizeof above);
+        memcpy(below, at + job->out_row, sizeof below);
+        for (int j = 0; j < LABELS_TOGETHER / 8; j++)
+            differ |= above[j] ^ below[j];
+        for (int j = 0; differ && j < LABELS_TOGETHER / 8; j++)
+            for (ptrdiff_t i = j * each; above[j] != below[j] && i < (j + 1) * each; i++)
+                if (memcmp(at + i * size, at + i * size + job->out_row, (size_t)size) != 0)
+                    rows[i * height + changes[i]++] = (int32_t)y;
+    }
 }
 
-/* Makes the codes of an image, of which `count` labels are there. */
-static NOINLINE void codes_make(const struct labels *job, ptrdiff_t image, int32_t count,
-                                const struct labels_codes *codes) {
+/* Adds columns x0 to x1 - 1 of an image to its codes, and ends them with the last one. */
+static NOINLINE void codes_add(const struct labels *job, const struct labels_part *part,
+                               const struct labels_codes *codes) {
     const ptrdiff_t height = job->y.pixels, width = job->x.pixels, size = job->itemsize;
-    ptrdiff_t now = 1;
-    for (ptrdiff_t x = 0; x < width; x += now) {
-        const char *at = job->out + image * job->out_image + x * job->out_column;
+    const ptrdiff_t most = job->out_column == size ? LABELS_TOGETHER / size : 1;
+    for (ptrdiff_t x = part->x0, now; x < part->x1; x += now) {
+        const char *at = job->out + part->image * job->out_image + x * job->out_column;
         ptrdiff_t changes[LABELS_TOGETHER] = {0};
-        now = job->out_column == size ? LABELS_TOGETHER / size : 1;
-        now = now < width - x ? now : 1;
-        for (ptrdiff_t y = 1; y < height; y++, at += job->out_row)
-            if (codes_differ(at, at + job->out_row, (size_t)(now * size)))
-                for (ptrdiff_t i = 0; i < now; i++)
-                    if (labels_get(job, at + i * job->out_column) !=
-                        labels_get(job, at + i * job->out_column + job->out_row))
-                        codes->rows[i * height + changes[i]++] = (int32_t)y;
+        now = most <= part->x1 - x ? most : 1;
+        if (now > 1)
+            codes_compare(job, at, codes->rows, changes);
+        else
+            for (ptrdiff_t y = 1; y < height; y++)
+                if (labels_get(job, at + (y - 1) * job->out_row) !=
+                    labels_get(job, at + y * job->out_row))
+                    codes->rows[changes[0]++] = (int32_t)y;
         for (ptrdiff_t i = 0; i < now; i++)
-            codes_add_column(job, image, x + i, codes->rows + i * height, changes[i], codes);
+            codes_add_column(job, at + i * job->out_column, (int64_t)(x + i) * height, changes[i],
+                             codes->rows + i * height, codes);
     }
-    for (int32_t i = 0; i < count; i++) {
-        runs_add(codes->runs + i, 0, (int64_t)height * width - codes->ends[i]);
-        runs_end(codes->runs + i);
-    }
+    for (int32_t i = 0; i < codes->count && part->x1 == width; i++)
+        if (codes->ends[i] || codes->first) { /* labels that are there, or masks */
+            runs_add(codes->runs + i, 0, (int64_t)height * width - codes->ends[i]);
+            runs_end(codes->runs + i);
+        }
 }
 
 #endif

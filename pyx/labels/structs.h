@@ -15,12 +15,13 @@ enum {
 };
 
 /* One axis.  Pixel i lies between numbers at[i] and at[i] + 1, or on the last one, which then
-   counts twice.  A segment is pixels that have the same `at`. */
+   counts twice.  Pixel next[i] is the next one whose `at` is another. */
 struct labels_axis {
-    ptrdiff_t pixels, segments;
-    int32_t last;                   /* of the numbers */
-    int32_t *at;                    /* [pixels] */
-    int32_t *start;                 /* [segments + 1], of pixels */
+    ptrdiff_t pixels;
+    double first, extent;           /* of the numbers that pixels show */
+    int rule;                       /* of the enum above */
+    int32_t last;                   /* of the numbers that are there */
+    int32_t *at, *next;             /* [pixels] */
     void *low_weight, *high_weight; /* REAL, [pixels + LABELS_PAD] */
 };
 
@@ -43,9 +44,9 @@ struct labels {
     ptrdiff_t cells, step; /* cells of a row that a tile holds; from class to class in it */
 };
 
-/* Some segments of y of an image. */
+/* Pixels of an image. */
 struct labels_part {
-    ptrdiff_t image, first, stop;
+    ptrdiff_t image, y0, y1, x0, x1;
 };
 
 /* Sets the size of tiles. */

@@ -8,10 +8,11 @@ cdef extern from "labels/structs.h":
         LABELS_PAD
 
     ctypedef struct LabelsAxis "struct labels_axis":
-        Py_ssize_t pixels, segments
-        int32_t last
+        Py_ssize_t pixels
+        double first, extent
+        int rule
         int32_t *at
-        int32_t *start
+        int32_t *next
         void *low_weight
         void *high_weight
 
@@ -33,7 +34,7 @@ cdef extern from "labels/structs.h":
         Py_ssize_t cells, step
 
     ctypedef struct LabelsPart "struct labels_part":
-        Py_ssize_t image, first, stop
+        Py_ssize_t image, y0, y1, x0, x1
 
     void labels_set_tile(Labels *job, Py_ssize_t size) noexcept nogil
     Py_ssize_t labels_scratch(const Labels *job, Py_ssize_t size) noexcept nogil
@@ -44,7 +45,7 @@ cdef extern from "labels/regions.h":
         int64_t area, x0, y0, x1, y1
 
     ctypedef struct Codes "struct labels_codes":
-        const int32_t *place
+        int32_t first, count
         Runs *runs
         int64_t *ends
         int32_t *rows
@@ -53,8 +54,7 @@ cdef extern from "labels/regions.h":
         LABELS_TOGETHER
 
     void regions_add_rows(
-        const Labels *job, Py_ssize_t image, Py_ssize_t first, Py_ssize_t stop,
-        Region *regions) noexcept nogil
+        const Labels *job, const LabelsPart *part, Region *regions) noexcept nogil
     void regions_join(Region *to, const Region *below) noexcept nogil
-    void codes_make(
-        const Labels *job, Py_ssize_t image, int32_t count, const Codes *codes) noexcept nogil
+    void codes_add(
+        const Labels *job, const LabelsPart *part, const Codes *codes) noexcept nogil

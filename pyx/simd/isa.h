@@ -48,7 +48,7 @@
      OF(attend_slopes, type),                                                                      \
      OF(attend_value, type),                                                                       \
      OF(labels_axis, type),                                                                        \
-     OF(label_rows, type),                                                                         \
+     OF(label_pixels, type),                                                                       \
      .narrow = narrow,                                                                             \
      .copy_runs = copy_runs,                                                                       \
      .widen_runs = widen_runs,                                                                     \

@@ -137,8 +137,8 @@ struct simd {
     void (*attend_value)(const struct attention *call, const struct attention_part *part);
 
     /* labels/cells.inc.h, race.inc.h */
-    void (*labels_axis)(struct labels_axis *axis, double first, double extent, int rule);
-    void (*label_rows)(const struct labels *job, const struct labels_part *part, void *memory);
+    void (*labels_axis)(struct labels_axis *axis);
+    void (*label_pixels)(const struct labels *job, const struct labels_part *part, void *memory);
 };
 
 /* Copies the next lines of a stream. */

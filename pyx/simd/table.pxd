@@ -166,9 +166,8 @@ cdef extern from "simd/table.h":
         void (*attend_value)(const Attention *call, const Part *part) noexcept nogil
 
         # labels/
-        void (*labels_axis)(
-            LabelsAxis *axis, double first, double extent, int rule) noexcept nogil
-        void (*label_rows)(
+        void (*labels_axis)(LabelsAxis *axis) noexcept nogil
+        void (*label_pixels)(
             const Labels *job, const LabelsPart *part, void *memory) noexcept nogil
 
     void stream_some(const Simd *simd, Stream *run) noexcept nogil
