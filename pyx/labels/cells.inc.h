@@ -46,6 +46,7 @@ static NOINLINE void NAME(labels_axis)(struct labels_axis *axis) {
     REAL scale = (REAL)extent / pixels;
     if (rule == ALIGNED)
         scale = axis->pixels > 1 && extent > 1 ? (REAL)(extent - 1) / (REAL)(axis->pixels - 1) : 0;
+    axis->low = skipped;
     axis->last = skipped + last;
     for (ptrdiff_t i = 0; i < axis->pixels; i++) {
         REAL at = rule == HALF_PIXELS ? NAME(FUSED)(scale, (REAL)i + (REAL)0.5, (REAL)-0.5)
@@ -57,9 +58,10 @@ static NOINLINE void NAME(labels_axis)(struct labels_axis *axis) {
         low_weight[i] = 1 - high_weight[i];
         axis->at[i] = skipped + low;
     }
-    for (ptrdiff_t i = axis->pixels - 1, next = axis->pixels; i >= 0; i--) {
-        axis->next[i] = (int32_t)next;
-        next = i > 0 && axis->at[i - 1] != axis->at[i] ? i : next;
+    for (int32_t c = 0, i = 0; c <= last + 1; c++) {
+        while (i < axis->pixels && axis->at[i] < skipped + c)
+            i++;
+        axis->begin[c] = i;
     }
     for (int i = 0; i < LABELS_PAD; i++)
         low_weight[axis->pixels + i] = high_weight[axis->pixels + i] = 0;
@@ -232,21 +234,25 @@ static NOINLINE void NAME(count_candidates)(const struct labels *job, const REAL
 /* Finds the winners of some cells between two rows. */
 static NOINLINE void NAME(bound_cells)(const struct labels *job, const struct TILE *tile,
                                        const int *slots, ptrdiff_t cells) {
-    const REAL least = (REAL)job->threshold, margin = NAME(margin_of)(least);
+    const REAL threshold = (REAL)job->threshold, margin = NAME(margin_of)(threshold);
+    const REAL high = job->bounded ? threshold + margin : -(REAL)INFINITY;
+    const REAL low = job->bounded ? threshold - margin : -(REAL)INFINITY;
+    const REAL below = (REAL)job->classes, none = job->values ? 1 : 0;
     const REAL *u = tile->unfit[slots[0]], *v = tile->unfit[slots[1]];
     for (ptrdiff_t x = 0; x < cells; x += LANES) {
         const REAL *a = tile->rows[slots[0]] + x, *b = tile->rows[slots[1]] + x;
         REAL *limits = tile->limits + x, found[3][LANES], corner[LANES];
+        int32_t *winners = tile->winners + x;
         NAME(find_limits)(job, a, b, corner);
         for (int l = 0; l < LANES; l++)
             limits[l] = corner[l] - NAME(margin_of)(corner[l]);
         NAME(count_candidates)(job, a, b, limits, found);
+#pragma omp simd
         for (int l = 0; l < LANES; l++) {
-            int32_t winner = found[0][l] == 1 ? (int32_t)found[1][l] : -1;
-            if (job->bounded && !(corner[l] > least + margin))
-                winner = found[2][l] < least - margin ? (int32_t)job->classes : -1;
-            const REAL unfit = u[x + l] + u[x + l + 1] + v[x + l] + v[x + l + 1];
-            tile->winners[x + l] = unfit == 0 && !job->values ? winner : -1;
+            REAL winner = found[0][l] == 1 ? found[1][l] : -1;
+            winner = corner[l] >= high ? winner : found[2][l] < low ? below : -1;
+            REAL unfit = u[x + l] + u[x + l + 1] + (v[x + l] + v[x + l + 1]) + none;
+            winners[l] = (int32_t)(unfit == 0 ? winner : -1);
         }
     }
 }

@@ -41,10 +41,11 @@ cdef struct Job:
 
 cdef inline Py_ssize_t first_row(const Job *job, Py_ssize_t part) noexcept nogil:
     """The first row of a part of an image, with a new row of cells if there is one near."""
-    cdef Py_ssize_t rows = job.call.y.pixels, row = rows * part // job.parts
-    if row == 0 or row == rows:
+    cdef const LabelsAxis *y = &job.call.y
+    cdef Py_ssize_t row = y.pixels * part // job.parts
+    if row == 0 or row == y.pixels:
         return row
-    return min(<Py_ssize_t>job.call.y.next[row - 1], rows * (part + 1) // job.parts)
+    return min(<Py_ssize_t>y.begin[y.at[row - 1] - y.low + 1], y.pixels * (part + 1) // job.parts)
 
 
 cdef void label_task(const void *given, Py_ssize_t task, char *memory) noexcept nogil:
@@ -122,7 +123,8 @@ cdef int set_axis(LabelsAxis *axis, list kept, given, Py_ssize_t size) except -1
     axis.low_weight = memory_of(kept, (axis.pixels + LABELS_PAD) * size, False)
     axis.high_weight = memory_of(kept, (axis.pixels + LABELS_PAD) * size, False)
     axis.at = <int32_t*>memory_of(kept, axis.pixels * sizeof(int32_t), False)
-    axis.next = <int32_t*>memory_of(kept, axis.pixels * sizeof(int32_t), False)
+    axis.begin = <int32_t*>memory_of(
+        kept, (<Py_ssize_t>axis.extent + 4) * sizeof(int32_t), False)
     return 0
 
 

@@ -99,27 +99,26 @@ static NOINLINE void NAME(compute_cell)(const struct labels *job, const struct T
     }
 }
 
-/* Writes the labels of a row of cells, whose first one begins at `column` of the maps. */
+/* Writes the labels of some cells of a row, of which the first one begins at `column` of maps. */
 static FORCE_INLINE void NAME(write_cells)(const struct labels *job, const struct TILE *tile,
-                                           const int *slots, ptrdiff_t column,
+                                           const int *slots, const ptrdiff_t *columns,
                                            const struct labels_part *part) {
-    const struct labels_axis *axis = &job->x;
+    const int32_t *begin = job->x.begin + columns[0] - job->x.low;
+    const ptrdiff_t cells = columns[1] - columns[0];
     struct labels_part pixels = *part;
-    for (; pixels.x0 < part->x1; pixels.x0 = pixels.x1) {
-        const ptrdiff_t at = axis->at[pixels.x0] - column;
-        const int32_t winner = tile->winners[at];
-        pixels.x1 = axis->next[pixels.x0];
-        while (winner >= 0 && pixels.x1 < part->x1 &&
-               tile->winners[axis->at[pixels.x1] - column] == winner)
-            pixels.x1 = axis->next[pixels.x1];
-        pixels.x1 = pixels.x1 < part->x1 ? pixels.x1 : part->x1;
-        if (winner < 0)
-            NAME(compute_cell)(job, tile, slots, at, &pixels);
-        else
-            for (ptrdiff_t y = pixels.y0; y < pixels.y1; y++)
-                labels_fill(job, winner, pixels.x1 - pixels.x0,
-                            job->out + pixels.image * job->out_image + y * job->out_row +
-                                pixels.x0 * job->out_column);
+    for (ptrdiff_t c = 0, next; c < cells; c = next) {
+        const int32_t winner = tile->winners[c];
+        next = c + 1;
+        while (winner >= 0 && next < cells && tile->winners[next] == winner)
+            next++;
+        pixels.x0 = begin[c] > part->x0 ? begin[c] : part->x0;
+        pixels.x1 = begin[next] < part->x1 ? begin[next] : part->x1;
+        if (winner < 0 && pixels.x0 < pixels.x1)
+            NAME(compute_cell)(job, tile, slots, c, &pixels);
+        for (ptrdiff_t y = pixels.y0; winner >= 0 && pixels.x0 < pixels.x1 && y < pixels.y1; y++)
+            labels_fill(job, winner, pixels.x1 - pixels.x0,
+                        job->out + pixels.image * job->out_image + y * job->out_row +
+                            pixels.x0 * job->out_column);
     }
 }
 
@@ -130,22 +129,20 @@ static NOINLINE void NAME(label_pixels)(const struct labels *job, const struct l
     struct labels_part some = *part;
     const char *maps = job->maps + part->image * job->image;
     const struct labels_axis *x = &job->x, *y = &job->y;
-    for (; some.x0 < part->x1; some.x0 = some.x1) {
-        const ptrdiff_t column = x->at[some.x0];
-        some.x1 = some.x0;
-        while (some.x1 < part->x1 && x->at[some.x1] - column < job->cells)
-            some.x1 = x->next[some.x1] < part->x1 ? x->next[some.x1] : part->x1;
+    const ptrdiff_t stop = x->at[part->x1 - 1] + 1;
+    for (ptrdiff_t column = x->at[part->x0], next; column < stop; column = next) {
+        next = column + job->cells < stop ? column + job->cells : stop;
+        const ptrdiff_t columns[2] = {column, next};
         NAME(lay_out)(job, (char *)memory, &tile);
         for (some.y0 = part->y0; some.y0 < part->y1; some.y0 = some.y1) {
-            const int32_t low = y->at[some.y0];
+            const int32_t low = y->at[some.y0], after = y->begin[low - y->low + 1];
             const int32_t high = low < y->last && !job->nearest ? low + 1 : low;
-            const ptrdiff_t cells = x->at[some.x1 - 1] + 1 - column;
             const int slots[2] = {low & 1, high & 1};
-            some.y1 = y->next[some.y0] < part->y1 ? y->next[some.y0] : part->y1;
-            NAME(read_row)(job, maps, low, column, cells, &tile);
-            NAME(read_row)(job, maps, high, column, cells, &tile);
-            NAME(bound_cells)(job, &tile, slots, cells);
-            NAME(write_cells)(job, &tile, slots, column, &some);
+            some.y1 = after < part->y1 ? after : part->y1;
+            NAME(read_row)(job, maps, low, column, next - column, &tile);
+            NAME(read_row)(job, maps, high, column, next - column, &tile);
+            NAME(bound_cells)(job, &tile, slots, next - column);
+            NAME(write_cells)(job, &tile, slots, columns, &some);
         }
     }
 }

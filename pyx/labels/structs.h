@@ -15,13 +15,14 @@ enum {
 };
 
 /* One axis.  Pixel i lies between numbers at[i] and at[i] + 1, or on the last one, which then
-   counts twice.  Pixel next[i] is the next one whose `at` is another. */
+   counts twice.  Pixels begin[c] to begin[c + 1] - 1 lie on number low + c, and after it. */
 struct labels_axis {
     ptrdiff_t pixels;
     double first, extent;           /* of the numbers that pixels show */
     int rule;                       /* of the enum above */
-    int32_t last;                   /* of the numbers that are there */
-    int32_t *at, *next;             /* [pixels] */
+    int32_t low, last;              /* the numbers that are there */
+    int32_t *at;                    /* [pixels] */
+    int32_t *begin;                 /* [last - low + 2] */
     void *low_weight, *high_weight; /* REAL, [pixels + LABELS_PAD] */
 };
 

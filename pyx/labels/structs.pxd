@@ -11,8 +11,9 @@ cdef extern from "labels/structs.h":
         Py_ssize_t pixels
         double first, extent
         int rule
+        int32_t low
         int32_t *at
-        int32_t *next
+        int32_t *begin
         void *low_weight
         void *high_weight
 
