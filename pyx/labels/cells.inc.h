@@ -77,7 +77,7 @@ static NOINLINE void NAME(read_numbers)(const struct labels *job, const char *fr
             now = count - i < LANE_BYTES ? count - i : LANE_BYTES;
             for (ptrdiff_t j = 0; j < now; j++)
                 some[j] = *(const uint16_t *)(from + (i + j) * step);
-            NAME(widen)((const char *)some, job->kind, now, to + i);
+            widen_runs((const char *)some, job->kind, 0, 0, 1, 1, now, (float *)(to + i));
         }
     } else if (step == sizeof(REAL))
         memcpy(to, from, (size_t)count * sizeof(REAL));

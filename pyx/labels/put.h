@@ -15,7 +15,7 @@
         write(uint64_t)
 
 /* Writes the labels of some winners to a row. */
-static FORCE_INLINE void labels_put(const struct labels *job, const int32_t *winners, int count,
+static NOINLINE void labels_put(const struct labels *job, const int32_t *winners, int count,
                                     char *to) {
 #define WRITE(type)                                                                                \
     for (int i = 0; i < count; i++)                                                                \
