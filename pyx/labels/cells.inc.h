@@ -205,13 +205,33 @@ static NOINLINE void NAME(find_limits)(const struct labels *job, const REAL *a, 
         limits[l] = least[l];
 }
 
-/* How many classes reach the limits of cells, the sum of their numbers, and the largest corner. */
-static NOINLINE void NAME(count_candidates)(const struct labels *job, const REAL *a, const REAL *b,
-                                            const REAL *limits, REAL (*to)[LANES]) {
+/* most[l] = the largest corner of all classes in cell l. */
+static NOINLINE void NAME(find_most)(const struct labels *job, const REAL *a, const REAL *b,
+                                     REAL *most) {
     const ptrdiff_t next = !job->nearest, classes = job->classes, step = job->step;
-    REAL count[LANES] = {0}, sum[LANES] = {0}, most[LANES];
+    REAL largest[LANES];
     for (int l = 0; l < LANES; l++)
-        most[l] = -(REAL)INFINITY;
+        largest[l] = -(REAL)INFINITY;
+    for (ptrdiff_t c = 0; c < classes; c++, a += step, b += step)
+#pragma omp simd
+        for (int l = 0; l < LANES; l++) {
+            REAL above = a[l] > a[l + next] ? a[l] : a[l + next];
+            REAL below = b[l] > b[l + next] ? b[l] : b[l + next];
+            REAL corner = above > below ? above : below;
+            largest[l] = corner > largest[l] ? corner : largest[l];
+        }
+    for (int l = 0; l < LANES; l++)
+        most[l] = largest[l];
+}
+
+/* How many classes reach the limits of cells, and the sum of their numbers.  GCC keeps two arrays
+   of lanes in registers, and not three. */
+static NOINLINE void NAME(count_candidates)(const struct labels *job, const REAL *a, const REAL *b,
+                                            const REAL *limits, REAL *to) {
+    const ptrdiff_t next = !job->nearest, classes = job->classes, step = job->step;
+    REAL count[LANES], sum[LANES];
+    for (int l = 0; l < LANES; l++)
+        count[l] = sum[l] = 0;
     for (ptrdiff_t c = 0; c < classes; c++, a += step, b += step) {
         const REAL number = (REAL)c;
 #pragma omp simd
@@ -219,15 +239,13 @@ static NOINLINE void NAME(count_candidates)(const struct labels *job, const REAL
             REAL above = a[l] > a[l + next] ? a[l] : a[l + next];
             REAL below = b[l] > b[l + next] ? b[l] : b[l + next];
             REAL corner = above > below ? above : below;
-            count[l] += corner >= limits[l] ? 1 : 0;
+            count[l] += corner >= limits[l] ? (REAL)1 : 0;
             sum[l] += corner >= limits[l] ? number : 0;
-            most[l] = corner > most[l] ? corner : most[l];
         }
     }
     for (int l = 0; l < LANES; l++) {
-        to[0][l] = count[l];
-        to[1][l] = sum[l];
-        to[2][l] = most[l];
+        to[l] = count[l];
+        to[LANES + l] = sum[l];
     }
 }
 
@@ -241,16 +259,21 @@ static NOINLINE void NAME(bound_cells)(const struct labels *job, const struct TI
     const REAL *u = tile->unfit[slots[0]], *v = tile->unfit[slots[1]];
     for (ptrdiff_t x = 0; x < cells; x += LANES) {
         const REAL *a = tile->rows[slots[0]] + x, *b = tile->rows[slots[1]] + x;
-        REAL *limits = tile->limits + x, found[3][LANES], corner[LANES];
+        REAL *limits = tile->limits + x, found[2 * LANES], corner[LANES], most[LANES];
         int32_t *winners = tile->winners + x;
         NAME(find_limits)(job, a, b, corner);
+#pragma omp simd
         for (int l = 0; l < LANES; l++)
             limits[l] = corner[l] - NAME(margin_of)(corner[l]);
         NAME(count_candidates)(job, a, b, limits, found);
+        if (job->bounded)
+            NAME(find_most)(job, a, b, most);
+        else
+            memset(most, 0, sizeof most);
 #pragma omp simd
         for (int l = 0; l < LANES; l++) {
-            REAL winner = found[0][l] == 1 ? found[1][l] : -1;
-            winner = corner[l] >= high ? winner : found[2][l] < low ? below : -1;
+            REAL winner = found[l] == 1 ? found[LANES + l] : -1;
+            winner = corner[l] >= high ? winner : most[l] < low ? below : -1;
             REAL unfit = u[x + l] + u[x + l + 1] + (v[x + l] + v[x + l + 1]) + none;
             winners[l] = (int32_t)(unfit == 0 ? winner : -1);
         }

@@ -3,6 +3,8 @@
 #ifndef ROICY_LABELS_H
 #define ROICY_LABELS_H
 
+#include <math.h>
+
 #include "labels/put.h"
 #include "simd/simd.h"
 

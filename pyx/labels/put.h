@@ -16,7 +16,7 @@
 
 /* Writes the labels of some winners to a row. */
 static NOINLINE void labels_put(const struct labels *job, const int32_t *winners, int count,
-                                    char *to) {
+                                char *to) {
 #define WRITE(type)                                                                                \
     for (int i = 0; i < count; i++)                                                                \
     *(type *)(to + i * job->out_column) = (type)job->names[winners[i]]
