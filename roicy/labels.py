@@ -452,6 +452,7 @@ def check_coded(size: tuple[int, int]) -> None:
 
 def picture(name: str, value: Any, least: int) -> tuple[int, int]:
     """Return height and width."""
+    value = _arguments.items(name, value)
     if not _arguments.is_pair(value):
         raise ValueError(f"{name}: {value!r}, expected two integers, (height, width)")
     most = _arguments.MOST_PIXELS
@@ -464,8 +465,8 @@ def corners(box: Any, shown: tuple[int, ...]) -> tuple[float, ...]:
     height, width = shown
     if box is None:
         return 0.0, 0.0, float(width), float(height)
-    is_list = isinstance(box, (list, tuple)) or (isinstance(box, np.ndarray) and box.ndim == 1)
-    if not is_list or len(box) != 4:
+    box = _arguments.items("box", box)
+    if not isinstance(box, (list, tuple)) or len(box) != 4:
         raise ValueError(f"box: {box!r}, expected four numbers, [x1, y1, x2, y2]")
     x1, y1, x2, y2 = (_arguments.number("box", one) for one in box)
     if not (0 <= x1 < x2 <= width and 0 <= y1 < y2 <= height):
@@ -475,18 +476,9 @@ def corners(box: Any, shown: tuple[int, ...]) -> tuple[float, ...]:
     return x1, y1, x2, y2
 
 
-def whole_numbers(name: str, given: Any, count: int) -> np.ndarray:
+def whole_numbers(name: str, given: Any, count: int) -> list[int]:
     """Return `count` integers."""
-    if isinstance(given, (list, tuple)):
-        least, most = -(2**63), 2**63 - 1
-        found = [
-            _arguments.integer(f"{name}[{i}]", one, least, most) for i, one in enumerate(given)
-        ]
-        array = np.array(found, np.int64)
-    else:
-        array = _arguments.taken(name, given)
-        if array.dtype.kind not in "iu" or (array.size and int(array.max()) >= 2**63):
-            raise TypeError(f"{name}: dtype {_arguments.spell(array.dtype)}, expected integers")
-    if array.shape != (count,):
-        raise ValueError(f"{name}: shape {array.shape}, expected ({count},), one for each class")
-    return array
+    given = _arguments.items(name, given)
+    if not isinstance(given, (list, tuple)) or len(given) != count:
+        raise ValueError(f"{name}: {given!r}, expected {count} integers, one for each class")
+    return [_arguments.integer(f"{name}[{i}]", one, *INT64) for i, one in enumerate(given)]
