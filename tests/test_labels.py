@@ -1,5 +1,6 @@
 """label_map gives the labels that all values would give, whatever its arguments are."""
 
+import functools
 import platform
 import zlib
 
@@ -10,6 +11,7 @@ from conftest import DTYPES, ISAS, LAYOUTS, assert_same_bits, pairs, to_layout
 from reference import run_lengths
 
 import roicy
+from roicy import _dispatch
 
 HOW = {
     "half": {},
@@ -124,6 +126,25 @@ def test_what_pytorch_gave(isa):
 
 
 RECORDED = (2678917688, 3263470196, 2950465499)
+
+
+@pytest.mark.skipif(not fuses(_dispatch.ISA), reason="PyTorch rounds fused products")
+@pairs(kind=KINDS, rule=HOW, sizes=[((9, 7), (100, 61)), ((40, 45), (90, 70))], dtype=DTYPES)
+def test_pytorch(kind, rule, sizes, dtype, rng):
+    """Labels, values and masks have the bits of PyTorch's on contiguous maps."""
+    torch = pytest.importorskip("torch")
+    maps = some_maps(kind, (2, 7, *sizes[0]), dtype, rng)
+    given = {"mode": "bilinear"} | ({} if rule == "nearest" else {"align_corners": False})
+    enlarge = functools.partial(torch.nn.functional.interpolate, **(given | HOW[rule]))
+    enlarged = enlarge(torch.from_numpy(maps), sizes[1])
+    labels, values = roicy.label_map(maps, sizes[1], values=True, **HOW[rule])
+    np.testing.assert_array_equal(labels, enlarged.argmax(1).numpy())
+    np.testing.assert_array_equal(values, enlarged.amax(1).numpy())
+    if rule != "nearest":
+        twice = enlarge(enlarged[..., :88, 3:], (170, 190)).numpy()
+        more = {"via": sizes[1], "box": (3, 0, sizes[1][1], 88)} | HOW[rule]
+        masks = roicy.resize_masks(maps, (170, 190), threshold=0.25, **more)
+        np.testing.assert_array_equal(masks, twice > dtype(0.25))
 
 
 @pairs(kind=["noise", "smooth", "infinite"], dtype=[*DTYPES, np.float16, "bfloat16"], isa=ISAS)
