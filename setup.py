@@ -40,6 +40,7 @@ KERNELS = {
         "methods/": ("methods",),
         "images/": ("crop", "paste"),
         "attention/": ("attention",),
+        "labels/": ("labels",),
     }.items()
     for name in names
 }

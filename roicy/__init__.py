@@ -9,6 +9,7 @@ from .integrals import (
     prroi_pool, prroi_pool_backward, prroi_pool_backward_boxes, ps_prroi_pool,
     ps_prroi_pool_backward, ps_prroi_pool_backward_boxes,
 )  # fmt: skip
+from .labels import label_map, label_segments, resize_masks
 from .masks import paste_masks
 from .multiscale import (
     multiscale_roi_align, multiscale_roi_align_backward, multiscale_roi_align_backward_boxes,
@@ -27,15 +28,17 @@ from .prototypes import prototype_masks
 __all__ = [
     "__version__", "crop", "crop_and_resize", "crop_and_resize_backward",
     "crop_and_resize_backward_boxes", "crop_lines", "deformable_attention",
-    "deformable_attention_backward", "get_num_threads", "multiscale_roi_align",
+    "deformable_attention_backward", "get_num_threads", "label_map", "label_segments",
+    "multiscale_roi_align",
     "multiscale_roi_align_backward", "multiscale_roi_align_backward_boxes",
     "multiscale_roi_align_rotated", "multiscale_roi_align_rotated_backward",
     "multiscale_roi_align_rotated_backward_boxes", "paste_masks", "prototype_masks",
     "prroi_pool", "prroi_pool_backward", "prroi_pool_backward_boxes", "ps_prroi_pool",
     "ps_prroi_pool_backward",
     "ps_prroi_pool_backward_boxes", "ps_roi_align", "ps_roi_align_backward",
-    "ps_roi_align_backward_boxes", "ps_roi_pool", "ps_roi_pool_backward", "roi_align",
-    "roi_align_backward", "roi_align_backward_boxes", "roi_align_max", "roi_align_max_backward",
+    "ps_roi_align_backward_boxes", "ps_roi_pool", "ps_roi_pool_backward", "resize_masks",
+    "roi_align", "roi_align_backward", "roi_align_backward_boxes", "roi_align_max",
+    "roi_align_max_backward",
     "roi_align_rotated", "roi_align_rotated_backward", "roi_align_rotated_backward_boxes",
     "roi_pool", "roi_pool_backward", "set_num_threads", "show_config",
 ]  # fmt: skip

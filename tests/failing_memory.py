@@ -128,6 +128,18 @@ def calls():
                 ),
                 None,
             ),
+            "labels": (
+                lambda out: roicy.label_map(masks, (60, 80), via=(30, 40), out=out, num_threads=2),
+                np.zeros((60, 80), np.uint8),
+            ),
+            "codes of pictures": (
+                lambda _: roicy.resize_masks(masks, (60, 80), format="rle", num_threads=2),
+                None,
+            ),
+            "segments": (
+                lambda _: [str(one) for one in roicy.label_segments(masks, (60, 80), codes=True)],
+                None,
+            ),
             "mixed masks": (
                 lambda out: roicy.prototype_masks(
                     masks, masks[:3, 0, :4], places, (60, 80), out=out, num_threads=2

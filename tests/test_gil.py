@@ -52,6 +52,17 @@ def test_small_types_and_pyramids(dtype, rng):
     assert releases(lambda: roicy.multiscale_roi_align(maps, boxes[:1], 1, scales)) == 0
 
 
+@pytest.mark.parametrize("size", [(16, 16), (400, 600)])
+def test_labels(size, rng):
+    maps = rng.standard_normal((9, 8, 8)).astype(np.float32)
+    for call in (
+        lambda: roicy.label_segments(maps, size, codes=True),
+        lambda: roicy.resize_masks(maps, size),
+        lambda: roicy.resize_masks(maps, size, format="rle"),
+    ):
+        assert releases(call) == (size != (16, 16))
+
+
 def test_other_threads_go_on(rng):
     """A second thread goes on while a kernel runs.
 

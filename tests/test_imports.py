@@ -14,7 +14,7 @@ ENDINGS = ("pxd", "pyx", "h")
 FILES = [path.relative_to(PYX) for ending in ENDINGS for path in PYX.rglob(f"*.{ending}")]
 # For each folder, what it may import.  A folder stands for all of its files.
 MAY_IMPORT = {
-    "simd": ("simd", "images", "attention"),  # both are computed for each instruction set, too
+    "simd": ("simd", "images", "attention", "labels"),  # all are computed for each instruction set
     "plan": ("plan", "simd", "errors", "threads", "tuning"),
     "passes": ("passes", "plan", "simd", "tuning"),
     "methods": ("methods", "passes", "plan", "simd", "tuning", "images.structs"),
@@ -27,6 +27,7 @@ MAY_IMPORT = {
         "images", "simd", "errors", "threads", "tuning", "plan.boxes", "roicy._kernels.isa",
     ),
     "attention": ("attention", "simd", "threads", "roicy._kernels.isa"),
+    "labels": ("labels", "images", "simd", "errors", "threads", "tuning", "roicy._kernels.isa"),
     "provider": (
         "provider", "call", "plan", "images.places", "simd", "errors", "threads",
         "roicy._kernels.paste", "roicy._kernels.plan", "roicy.compat.onnx._node",

@@ -120,6 +120,14 @@ assert_type(mixed, NDArray[Any])
 codes = roicy.paste_masks(Tensor(), Tensor(), [8, 9], threshold=None, padding=1, format="rle")
 print(codes[0]["counts"].decode(), codes[0]["size"])
 
+named = roicy.label_map(masks, (8, 9), labels=[3], threshold=0.5, below=0, box=(0, 0, 9.5, 28))
+assert_type(named, NDArray[Any])
+named, best = roicy.label_map(Tensor(), [8, 9], via=(80, 90), values=True, dtype=np.int64)
+assert_type(best, NDArray[Any])
+assert_type(roicy.resize_masks(masks, (8, 9), threshold=1, via=(80, 90)), NDArray[Any])
+print(roicy.resize_masks(masks, [8, 9], box=[0, 0, 9.5, 28], format="rle")[0]["size"])
+named, segments = roicy.label_segments(masks, [8, 9], align_corners=True, codes=True)
+
 value, at, by = np.zeros((1, 6, 1, 4)), np.zeros((1, 3, 1, 1, 2, 2)), np.zeros((1, 3, 1, 1, 2))
 sums = roicy.deformable_attention(value, [(2, 3)], at, by, padding="border", num_threads=1)
 assert_type(sums, NDArray[Any])
@@ -156,6 +164,7 @@ WRONG = [
     "roicy.multiscale_roi_align([features], boxes, 7, imagesize=(8, 8))",
     "roicy.paste_masks(features[0], boxes, (8, 8), format='rle', treshold=0.5)",
     "roicy.deformable_attention(features, [(1, 2)], boxes, boxes, mode='bicubic')",
+    "roicy.label_map(features, (8, 8), mode='bicubic')",
     "roicy.set_num_threads(num_thread=1)",
     "roicy.compat.mmcv.RoIAlignRotated(7, 1.0, alligned=True)",
     "roicy.compat.onnx.RoiAlign(features, boxes, [0], output_hight=2)",

@@ -6,6 +6,7 @@
 #include "images/store.h"
 #include "images/warp.h"
 #include "images/yuv.h"
+#include "labels/labels.h"
 #include "simd/simd.h"
 #include "simd/table.h"
 
@@ -46,6 +47,8 @@
      OF(attend, type),                                                                             \
      OF(attend_slopes, type),                                                                      \
      OF(attend_value, type),                                                                       \
+     OF(labels_axis, type),                                                                        \
+     OF(label_pixels, type),                                                                       \
      .narrow = narrow,                                                                             \
      .copy_runs = copy_runs,                                                                       \
      .widen_runs = widen_runs,                                                                     \

@@ -9,6 +9,10 @@
 #include "attention/structs.h"
 #include "images/structs.h"
 
+struct labels;
+struct labels_axis;
+struct labels_part;
+
 /* What `void` points to is REAL.  The files named here say what functions do. */
 struct simd {
     /* tile.inc.h */
@@ -131,6 +135,10 @@ struct simd {
     void (*attend)(const struct attention *call, const struct attention_part *part);
     void (*attend_slopes)(const struct attention *call, const struct attention_part *part);
     void (*attend_value)(const struct attention *call, const struct attention_part *part);
+
+    /* labels/cells.inc.h, race.inc.h */
+    void (*labels_axis)(struct labels_axis *axis);
+    void (*label_pixels)(const struct labels *job, const struct labels_part *part, void *memory);
 };
 
 /* Copies the next lines of a stream. */

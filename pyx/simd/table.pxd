@@ -8,6 +8,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 from attention.structs cimport Attention, Part
 from images.structs cimport (Axis, CropPixels, CropTarget, Lines, MaskLines, Masks, Source, Span,
                              Strip, Sums, Warp)
+from labels.structs cimport Labels, LabelsAxis, LabelsPart
 from simd.structs cimport (Pixels, PlaneRows, Samples, SlopeTaps, Stream, Strides, Taps, Target,
                            Tile, Vectors, View, Window, Winners)
 
@@ -163,6 +164,11 @@ cdef extern from "simd/table.h":
         void (*attend)(const Attention *call, const Part *part) noexcept nogil
         void (*attend_slopes)(const Attention *call, const Part *part) noexcept nogil
         void (*attend_value)(const Attention *call, const Part *part) noexcept nogil
+
+        # labels/
+        void (*labels_axis)(LabelsAxis *axis) noexcept nogil
+        void (*label_pixels)(
+            const Labels *job, const LabelsPart *part, void *memory) noexcept nogil
 
     void stream_some(const Simd *simd, Stream *run) noexcept nogil
     void stream_rest(const Simd *simd, Stream *run) noexcept nogil

@@ -1,0 +1,281 @@
+/* The numbers of maps, and the cells between them.  labels.h includes this file once for each type
+   REAL.
+
+   A cell is the pixels between two neighbouring rows and two neighbouring columns of a map.  Their
+   values are sums of four numbers, the corners, whose weights are at least 0 and sum to 1, but for
+   rounding.  So a class whose largest corner is below the least corner of another class is largest
+   nowhere in the cell. */
+
+/* What a thread works in. */
+struct TILE {
+    REAL *rows[4];    /* [class][column], even and odd rows; then such rows before they are enlarged
+                         along y */
+    int32_t kept[4];  /* which rows these are, or -1 */
+    REAL *unfit[2];   /* [column], of the first two: 0, or NaN if a class has no ordinary number */
+    REAL *line;       /* numbers of a class before they are enlarged along x */
+    REAL *limits;     /* [cell]: a class whose corners are below is largest nowhere */
+    int32_t *winners; /* [cell]: the class of all pixels, or -1 */
+    REAL *corners;    /* [candidate][4] */
+    int32_t *candidates;
+};
+
+static FORCE_INLINE void NAME(lay_out)(const struct labels *job, char *memory, struct TILE *tile) {
+    REAL *next = (REAL *)memory;
+    for (int i = 0; i < (job->before ? 4 : 2); i++, next += job->classes * job->step) {
+        tile->rows[i] = next;
+        tile->kept[i] = -1;
+    }
+    for (int i = 0; i < 2; i++, next += job->step)
+        tile->unfit[i] = next;
+    tile->limits = next;
+    tile->line = next + job->step;
+    tile->corners = tile->line + job->step;
+    tile->candidates = (int32_t *)(tile->corners + 4 * job->classes);
+    tile->winners = tile->candidates + job->classes;
+}
+
+/* Finds where the pixels of an axis lie among numbers, as PyTorch does it.  `first` and `extent`
+   may have fractions; numbers that are there in part are read. */
+static NOINLINE void NAME(labels_axis)(struct labels_axis *axis) {
+    const double first = axis->first, extent = axis->extent;
+    const int rule = axis->rule;
+    const int32_t skipped = (int32_t)first;
+    const int32_t last = (int32_t)__builtin_ceil(first + extent) - 1 - skipped;
+    const REAL before = (REAL)(first - skipped), pixels = (REAL)axis->pixels;
+    REAL *low_weight = (REAL *)axis->low_weight, *high_weight = (REAL *)axis->high_weight;
+    REAL scale = (REAL)extent / pixels;
+    if (rule == ALIGNED)
+        scale = axis->pixels > 1 && extent > 1 ? (REAL)(extent - 1) / (REAL)(axis->pixels - 1) : 0;
+    axis->low = skipped;
+    axis->last = skipped + last;
+    for (ptrdiff_t i = 0; i < axis->pixels; i++) {
+        REAL at = rule == HALF_PIXELS ? NAME(FUSED)(scale, (REAL)i + (REAL)0.5, (REAL)-0.5)
+                                      : scale * (REAL)i;
+        at = at + before > 0 ? at + before : 0;
+        const int32_t low = at < (REAL)last ? (int32_t)at : last;
+        const REAL weight = at - (REAL)low;
+        high_weight[i] = rule == NEAREST ? 0 : weight < 1 ? weight : 1;
+        low_weight[i] = 1 - high_weight[i];
+        axis->at[i] = skipped + low;
+    }
+    for (int32_t c = 0, i = 0; c <= last + 1; c++) {
+        while (i < axis->pixels && axis->at[i] < skipped + c)
+            i++;
+        axis->begin[c] = i;
+    }
+    for (int i = 0; i < LABELS_PAD; i++)
+        low_weight[axis->pixels + i] = high_weight[axis->pixels + i] = 0;
+}
+
+/* Reads numbers of a row of a map, and repeats the last one up to `padded`. */
+static NOINLINE void NAME(read_numbers)(const struct labels *job, const char *from, ptrdiff_t count,
+                                        ptrdiff_t padded, REAL *to) {
+    const ptrdiff_t step = job->column;
+    if (job->kind == HALF || job->kind == BFLOAT) {
+        uint16_t some[LANE_BYTES];
+        for (ptrdiff_t i = 0, now; i < count; i += now) {
+            now = count - i < LANE_BYTES ? count - i : LANE_BYTES;
+            for (ptrdiff_t j = 0; j < now; j++)
+                some[j] = *(const uint16_t *)(from + (i + j) * step);
+            widen_runs((const char *)some, job->kind, 0, 0, 1, 1, now, (float *)(to + i));
+        }
+    } else if (step == sizeof(REAL))
+        memcpy(to, from, (size_t)count * sizeof(REAL));
+    else
+        for (ptrdiff_t i = 0; i < count; i++)
+            to[i] = *(const REAL *)(from + i * step);
+    for (ptrdiff_t i = count; i < padded; i++)
+        to[i] = to[count - 1];
+}
+
+/* Sums numbers that become 0, or NaN where a number is not finite or so large that a sum may be
+   infinite. */
+static FORCE_INLINE void NAME(look_at)(const REAL *numbers, ptrdiff_t count, REAL *unfit) {
+#pragma omp simd
+    for (ptrdiff_t x = 0; x < count; x++)
+        unfit[x] += numbers[x] * 4 * 0;
+}
+
+/* Enlarges a row of all maps along x. */
+static NOINLINE void NAME(widen_row)(const struct labels *job, const char *maps, int32_t y,
+                                     ptrdiff_t column, ptrdiff_t count, const struct TILE *tile,
+                                     REAL *to) {
+    const struct labels_axis *x = job->before + 1;
+    const int32_t *at = x->at + column, first = at[0];
+    const ptrdiff_t there = x->last + 1 - first, wanted = at[count - 1] - first + 2;
+    const REAL *low_weight = (const REAL *)x->low_weight + column;
+    const REAL *high_weight = (const REAL *)x->high_weight + column;
+    const REAL *line = tile->line;
+    for (ptrdiff_t c = 0; c < job->classes; c++, to += job->step) {
+        const char *from = maps + c * job->class_step + y * job->row + first * job->column;
+        NAME(read_numbers)(job, from, there < wanted ? there : wanted, wanted, tile->line);
+#pragma omp simd
+        for (ptrdiff_t i = 0; i < count; i++)
+            to[i] = NAME(FUSED)(line[at[i] - first], low_weight[i],
+                                line[at[i] - first + 1] * high_weight[i]);
+    }
+}
+
+/* Makes a row of all maps that are enlarged before. */
+static NOINLINE void NAME(enlarge_row)(const struct labels *job, const char *maps, int32_t y,
+                                       ptrdiff_t column, ptrdiff_t count, ptrdiff_t padded,
+                                       struct TILE *tile) {
+    const struct labels_axis *axis = job->before;
+    const int32_t low = axis->at[y], lines[2] = {low, low < axis->last ? low + 1 : low};
+    const REAL first = ((const REAL *)axis->low_weight)[y];
+    const REAL second = ((const REAL *)axis->high_weight)[y];
+    for (int i = 0; i < 2; i++) {
+        const int slot = 2 + (lines[i] & 1);
+        if (tile->kept[slot] != lines[i])
+            NAME(widen_row)(job, maps, lines[i], column, count, tile, tile->rows[slot]);
+        tile->kept[slot] = lines[i];
+    }
+    for (ptrdiff_t c = 0; c < job->classes; c++) {
+        const REAL *a = tile->rows[2 + (lines[0] & 1)] + c * job->step;
+        const REAL *b = tile->rows[2 + (lines[1] & 1)] + c * job->step;
+        REAL *to = tile->rows[y & 1] + c * job->step;
+#pragma omp simd
+        for (ptrdiff_t i = 0; i < count; i++)
+            to[i] = NAME(FUSED)(a[i], first, b[i] * second);
+        for (ptrdiff_t i = count; i < padded; i++)
+            to[i] = to[count - 1];
+    }
+}
+
+/* Reads a row of all maps, of the columns around some cells from `column` on. */
+static NOINLINE void NAME(read_row)(const struct labels *job, const char *maps, int32_t y,
+                                    ptrdiff_t column, ptrdiff_t cells, struct TILE *tile) {
+    const int slot = y & 1;
+    const ptrdiff_t there = job->x.last + 1 - column;
+    const ptrdiff_t count = there < cells + 1 ? there : cells + 1;
+    const ptrdiff_t padded = (cells + LANES - 1) / LANES * LANES + 1;
+    REAL *to = tile->rows[slot], *unfit = tile->unfit[slot];
+    if (tile->kept[slot] == y)
+        return;
+    tile->kept[slot] = y;
+    if (job->before)
+        NAME(enlarge_row)(job, maps, y, column, count, padded, tile);
+    for (ptrdiff_t x = 0; x < padded; x++)
+        unfit[x] = 0;
+    for (ptrdiff_t c = 0; c < job->classes; c++, to += job->step) {
+        if (!job->before)
+            NAME(read_numbers)(job,
+                               maps + c * job->class_step + y * job->row + column * job->column,
+                               count, padded, to);
+        NAME(look_at)(to, padded, unfit);
+    }
+}
+
+/* How far computed values are from sums whose weights sum to 1.
+
+   Let e be half of REAL_EPSILON.  The weights of an axis are w and 1 - w, and the latter is rounded
+   by at most e / 2, so that they sum to 1 +- e / 2.  A product and a sum along an axis are rounded
+   once each, by factors of 1 +- e.  So along both axes each corner has a weight that is at least
+   0, and weights sum to a number between (1 - e)^4 (1 - e / 2)^2 and (1 + e)^4 (1 + e / 2)^2: these
+   are 1 +- 5e, and a little of e^2.  Hence a value is at most m + 5e|m| if m is the largest corner,
+   and at least m - 5e|m| if m is the least one.
+
+   A class with the largest corner m loses to one with the least corner M if
+   m + 5e|m| < M - 5e|M|, which m < M - 10e|M| implies, up to a little of e^2.  The limit is rounded
+   twice itself, by 2e|M| at most.  16e|M|, a power of two times M, is more than all of this.  What
+   is below REAL_LEAST may be rounded to 0: some of that, at most once for each product and sum. */
+static FORCE_INLINE REAL NAME(margin_of)(REAL number) {
+    const REAL size = number > 0 ? number : -number;
+    return PLANTED("labels are bounded without a margin")
+               ? 0
+               : 8 * REAL_EPSILON * size + 16 * REAL_LEAST;
+}
+
+/* limits[l] = what the largest corner of a class must reach to win a pixel of cell l. */
+static NOINLINE void NAME(find_limits)(const struct labels *job, const REAL *a, const REAL *b,
+                                       REAL *limits) {
+    const ptrdiff_t next = !job->nearest, classes = job->classes, step = job->step;
+    REAL least[LANES];
+    for (int l = 0; l < LANES; l++)
+        least[l] = -(REAL)INFINITY;
+    for (ptrdiff_t c = 0; c < classes; c++, a += step, b += step)
+#pragma omp simd
+        for (int l = 0; l < LANES; l++) {
+            REAL above = a[l] < a[l + next] ? a[l] : a[l + next];
+            REAL below = b[l] < b[l + next] ? b[l] : b[l + next];
+            REAL corner = above < below ? above : below;
+            least[l] = corner > least[l] ? corner : least[l];
+        }
+    for (int l = 0; l < LANES; l++)
+        limits[l] = least[l];
+}
+
+/* most[l] = the largest corner of all classes in cell l. */
+static NOINLINE void NAME(find_most)(const struct labels *job, const REAL *a, const REAL *b,
+                                     REAL *most) {
+    const ptrdiff_t next = !job->nearest, classes = job->classes, step = job->step;
+    REAL largest[LANES];
+    for (int l = 0; l < LANES; l++)
+        largest[l] = -(REAL)INFINITY;
+    for (ptrdiff_t c = 0; c < classes; c++, a += step, b += step)
+#pragma omp simd
+        for (int l = 0; l < LANES; l++) {
+            REAL above = a[l] > a[l + next] ? a[l] : a[l + next];
+            REAL below = b[l] > b[l + next] ? b[l] : b[l + next];
+            REAL corner = above > below ? above : below;
+            largest[l] = corner > largest[l] ? corner : largest[l];
+        }
+    for (int l = 0; l < LANES; l++)
+        most[l] = largest[l];
+}
+
+/* How many classes reach the limits of cells, and the sum of their numbers.  GCC keeps two arrays
+   of lanes in registers, and not three. */
+static NOINLINE void NAME(count_candidates)(const struct labels *job, const REAL *a, const REAL *b,
+                                            const REAL *limits, REAL *to) {
+    const ptrdiff_t next = !job->nearest, classes = job->classes, step = job->step;
+    REAL count[LANES], sum[LANES];
+    for (int l = 0; l < LANES; l++)
+        count[l] = sum[l] = 0;
+    for (ptrdiff_t c = 0; c < classes; c++, a += step, b += step) {
+        const REAL number = (REAL)c;
+#pragma omp simd
+        for (int l = 0; l < LANES; l++) {
+            REAL above = a[l] > a[l + next] ? a[l] : a[l + next];
+            REAL below = b[l] > b[l + next] ? b[l] : b[l + next];
+            REAL corner = above > below ? above : below;
+            count[l] += corner >= limits[l] ? (REAL)1 : 0;
+            sum[l] += corner >= limits[l] ? number : 0;
+        }
+    }
+    for (int l = 0; l < LANES; l++) {
+        to[l] = count[l];
+        to[LANES + l] = sum[l];
+    }
+}
+
+/* Finds the winners of some cells between two rows. */
+static NOINLINE void NAME(bound_cells)(const struct labels *job, const struct TILE *tile,
+                                       const int *slots, ptrdiff_t cells) {
+    const REAL threshold = (REAL)job->threshold, margin = NAME(margin_of)(threshold);
+    const REAL high = job->bounded ? threshold + margin : -(REAL)INFINITY;
+    const REAL low = job->bounded ? threshold - margin : -(REAL)INFINITY;
+    const REAL below = (REAL)job->classes, none = job->values ? 1 : 0;
+    const REAL *u = tile->unfit[slots[0]], *v = tile->unfit[slots[1]];
+    for (ptrdiff_t x = 0; x < cells; x += LANES) {
+        const REAL *a = tile->rows[slots[0]] + x, *b = tile->rows[slots[1]] + x;
+        REAL *limits = tile->limits + x, found[2 * LANES], corner[LANES], most[LANES];
+        int32_t *winners = tile->winners + x;
+        NAME(find_limits)(job, a, b, corner);
+#pragma omp simd
+        for (int l = 0; l < LANES; l++)
+            limits[l] = corner[l] - NAME(margin_of)(corner[l]);
+        NAME(count_candidates)(job, a, b, limits, found);
+        if (job->bounded)
+            NAME(find_most)(job, a, b, most);
+        else
+            memset(most, 0, sizeof most);
+#pragma omp simd
+        for (int l = 0; l < LANES; l++) {
+            REAL winner = found[l] == 1 ? found[LANES + l] : -1;
+            winner = corner[l] >= high ? winner : most[l] < low ? below : -1;
+            REAL unfit = u[x + l] + u[x + l + 1] + (v[x + l] + v[x + l + 1]) + none;
+            winners[l] = (int32_t)(unfit == 0 ? winner : -1);
+        }
+    }
+}

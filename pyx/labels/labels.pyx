@@ -1,0 +1,256 @@
+"""Labels of the pixels of pictures: which of some maps, enlarged to them, is the largest there.
+
+A task is some rows of a picture, and of codes some of its columns.  Codes of masks are made without
+their pictures, a few columns at a time.
+"""
+from cpython.buffer cimport Py_buffer
+from libc.stdint cimport int32_t, int64_t
+from libc.stdlib cimport free
+from libc.string cimport memset
+
+from images.buffers cimport buffer_of, memory_of
+from images.structs cimport Runs
+from labels.structs cimport (LABELS_PAD, LABELS_TOGETHER, Codes, Labels, LabelsAxis, LabelsPart,
+                             Region, codes_add, labels_scratch, labels_set_tile,
+                             regions_add_rows, regions_join)
+from roicy._kernels.isa cimport tables
+from simd.table cimport Simd
+from threads cimport Team, run_call, run_tasks
+from tuning cimport TASKS_PER_THREAD
+
+cdef enum:
+    SMALL_NUMBERS = 200000         # read or written in 0.1 ms                           # no record
+    TASK_NUMBERS = 1 << 30         # that are compared by a task at most: 0.2 s          # no record
+    STRIPE_BYTES = 1 << 18         # of columns of a mask that is coded                  # no record
+
+
+cdef struct Job:
+    const Simd *simd
+    Labels call
+    LabelsAxis[2] before
+    Py_ssize_t size                # of a number
+    Py_ssize_t images
+    Py_ssize_t parts               # tasks of an image
+    int threads
+    Py_ssize_t regions             # labels that are counted, from 0 on
+    Region *counted                # [task][label]
+    Codes codes                    # [image][label]
+    Py_ssize_t x0, x1              # columns that are coded now
+    Py_ssize_t stripe              # columns at a time of masks that are coded without pictures
+
+
+cdef inline Py_ssize_t first_row(const Job *job, Py_ssize_t part) noexcept nogil:
+    """The first row of a part of an image, with a new row of cells if there is one near."""
+    cdef const LabelsAxis *y = &job.call.y
+    cdef Py_ssize_t row = y.pixels * part // job.parts
+    if row == 0 or row == y.pixels:
+        return row
+    return min(<Py_ssize_t>y.begin[y.at[row - 1] - y.low + 1], y.pixels * (part + 1) // job.parts)
+
+
+cdef void label_task(const void *given, Py_ssize_t task, char *memory) noexcept nogil:
+    cdef const Job *job = <const Job*>given
+    cdef LabelsPart part
+    part.image, part.x0, part.x1 = task // job.parts, 0, job.call.x.pixels
+    part.y0 = first_row(job, task % job.parts)
+    part.y1 = first_row(job, task % job.parts + 1)
+    job.simd.label_pixels(&job.call, &part, memory)
+    if job.counted != NULL:
+        regions_add_rows(&job.call, &part, job.counted + task * job.regions)
+
+
+cdef void code_task(const void *given, Py_ssize_t image, char *memory) noexcept nogil:
+    """Add some columns of an image to its codes."""
+    cdef const Job *job = <const Job*>given
+    cdef Codes codes = job.codes
+    cdef Labels call = job.call
+    cdef LabelsPart part
+    cdef Py_ssize_t height = call.y.pixels
+    codes.runs += image * codes.count
+    codes.ends += image * codes.count
+    codes.rows = <int32_t*>memory
+    part.image, part.y0, part.y1 = image, 0, height
+    part.x0, part.x1 = job.x0, job.x1
+    if job.stripe == 0:
+        codes_add(&call, &part, &codes)
+        return
+    memory += LABELS_TOGETHER * height * sizeof(int32_t)
+    call.out_image, call.out_row = 0, job.stripe
+    while part.x0 < job.x1:
+        part.x1 = min(part.x0 + job.stripe, job.x1)
+        call.out = memory - part.x0
+        job.simd.label_pixels(&call, &part, memory + job.stripe * height)
+        codes_add(&call, &part, &codes)
+        part.x0 = part.x1
+
+
+cdef int run_codes(Job *job, Team *team) noexcept nogil:
+    """Make codes, which grow by some columns at a time."""
+    cdef Py_ssize_t height = job.call.y.pixels, width = job.call.x.pixels
+    cdef Py_ssize_t columns = max(TASK_NUMBERS // 32 // height, 1)
+    cdef Py_ssize_t scratch = LABELS_TOGETHER * height * sizeof(int32_t)
+    if job.stripe:
+        job.stripe = min(max(STRIPE_BYTES // height // 64 * 64, 1), width)
+        scratch += job.stripe * height + labels_scratch(&job.call, job.size)
+    while job.x0 < width:
+        job.x1 = min(job.x0 + columns, width)
+        if run_tasks(job, job.images, <int>min(<Py_ssize_t>job.threads, job.images), scratch,
+                     code_task, team) < 0:
+            return -1
+        job.x0 = job.x1
+    return 0
+
+
+cdef int run_all(void *given, Team *team) noexcept nogil:
+    cdef Job *job = <Job*>given
+    cdef Py_ssize_t tasks = job.images * job.parts
+    job.simd.labels_axis(&job.call.y)
+    job.simd.labels_axis(&job.call.x)
+    if job.call.before != NULL:
+        job.simd.labels_axis(job.before)
+        job.simd.labels_axis(job.before + 1)
+    labels_set_tile(&job.call, job.size)
+    if job.call.out != NULL and run_tasks(
+            job, tasks, <int>min(<Py_ssize_t>job.threads, tasks),
+            labels_scratch(&job.call, job.size), label_task, team) < 0:
+        return -1
+    return run_codes(job, team) if job.codes.count else 0
+
+
+cdef int set_axis(LabelsAxis *axis, list kept, given, Py_ssize_t size) except -1:
+    """given: (first, extent, pixels, rule)."""
+    axis.first, axis.extent, axis.pixels, axis.rule = given
+    axis.low_weight = memory_of(kept, (axis.pixels + LABELS_PAD) * size, False)
+    axis.high_weight = memory_of(kept, (axis.pixels + LABELS_PAD) * size, False)
+    axis.at = <int32_t*>memory_of(kept, axis.pixels * sizeof(int32_t), False)
+    axis.begin = <int32_t*>memory_of(
+        kept, (<Py_ssize_t>axis.extent + 4) * sizeof(int32_t), False)
+    return 0
+
+
+cdef int set_call(Job *job, list kept, given, axes, rule) except -1:
+    cdef Labels *call = &job.call
+    cdef Py_buffer *view = buffer_of(kept, given[0])
+    memset(job, 0, sizeof(job[0]))
+    call.maps, call.kind, call.classes = <const char*>view.buf, ord(given[1]), view.shape[1]
+    call.image, call.class_step, call.row, call.column = (
+        view.strides[0], view.strides[1], view.strides[2], view.strides[3])
+    job.images = view.shape[0]
+    job.size = sizeof(double) if given[1] == "d" else sizeof(float)
+    job.simd = tables + (job.size == sizeof(double))
+    call.names = <const int64_t*>buffer_of(kept, rule[0]).buf
+    call.bounded, call.threshold, call.nearest = rule[1:]
+    set_axis(&call.y, kept, axes[0], job.size)
+    set_axis(&call.x, kept, axes[1], job.size)
+    if len(axes) > 2:
+        set_axis(job.before, kept, axes[2], job.size)
+        set_axis(job.before + 1, kept, axes[3], job.size)
+        call.before = job.before
+    return 0
+
+
+cdef int run(Job *job, Py_ssize_t numbers, int threads) except -1:
+    """numbers: of all maps."""
+    cdef double pixels = <double>job.call.y.pixels * job.call.x.pixels
+    cdef bint small = numbers + job.images * pixels < SMALL_NUMBERS
+    job.threads = 1 if small else threads
+    run_call(run_all, job, small)
+    return 0
+
+
+cdef int set_parts(Job *job, int threads) except -1:
+    """Divide images for all threads, so that no task takes long."""
+    cdef double numbers = <double>job.call.y.pixels * job.call.x.pixels * job.call.classes
+    job.parts = TASKS_PER_THREAD * threads // job.images if threads > 1 else 1
+    job.parts = max(job.parts, <Py_ssize_t>(numbers / TASK_NUMBERS) + 1)
+    job.parts = min(job.parts, job.call.y.pixels)
+    return 0
+
+
+cdef list made_regions(const Job *job, Py_ssize_t image):
+    """Return (label, area, x0, y0, x1, y1, code or None) of the labels of an image."""
+    cdef list found = []
+    cdef Region region
+    cdef Py_ssize_t label, part
+    for label in range(job.regions):
+        memset(&region, 0, sizeof(region))
+        for part in range(image * job.parts, (image + 1) * job.parts):
+            regions_join(&region, job.counted + part * job.regions + label)
+        if region.area:
+            code = code_of(job, image * job.regions + label) if job.codes.count else None
+            found.append((label, region.area, region.x0, region.y0, region.x1, region.y1, code))
+    return found
+
+
+cdef bytes code_of(const Job *job, Py_ssize_t i):
+    cdef const Runs *runs = job.codes.runs + i
+    if runs.lacks_memory:
+        raise MemoryError(f"no memory for run-length code {i}")
+    return runs.text[:runs.used]
+
+
+cdef int set_codes(Job *job, list kept, int first, int count) except -1:
+    """Have codes made of some labels of each image."""
+    cdef Py_ssize_t all_ = job.images * count
+    job.codes.first, job.codes.count = first, count
+    job.codes.runs = <Runs*>memory_of(kept, all_ * sizeof(Runs), True)
+    job.codes.ends = <int64_t*>memory_of(kept, all_ * sizeof(int64_t), True)
+    return 0
+
+
+cdef int free_codes(Job *job) except -1:
+    cdef Py_ssize_t i
+    for i in range(job.images * job.codes.count):
+        free(job.codes.runs[i].text)
+    return 0
+
+
+def compute(maps, axes, rule, outs, regions, int threads):
+    """Label pictures, and return the regions of each, or None.
+
+    maps: (N, C, h, w), of any strides, with types of two bytes as uint16, and NumPy's character of
+    their type; axes: y and x, and those of an enlargement before or none: (first, extent, pixels,
+    rule); rule: names (C + 1) of int64, whether there is a threshold, the threshold, nearest; outs:
+    (N, H, W), integers of any strides, and values (N, H, W) in the order of C, or None; regions:
+    (labels that there are, from 0 on, whether they are coded), or None.
+    """
+    cdef list kept = []
+    cdef Job job
+    cdef Labels *call = &job.call
+    cdef Py_ssize_t i
+    set_call(&job, kept, maps, axes, rule)
+    cdef Py_buffer *view = buffer_of(kept, outs[0])
+    call.out, call.itemsize = <char*>view.buf, view.itemsize
+    call.out_image, call.out_row, call.out_column = (
+        view.strides[0], view.strides[1], view.strides[2])
+    if outs[1] is not None:
+        call.values = buffer_of(kept, outs[1]).buf
+    set_parts(&job, threads)
+    if regions is None:
+        run(&job, maps[0].size, threads)
+        return
+    job.regions = regions[0]
+    job.counted = <Region*>memory_of(
+        kept, job.images * job.parts * job.regions * sizeof(Region), True)
+    if regions[1]:
+        set_codes(&job, kept, 0, <int>job.regions)
+    try:
+        run(&job, maps[0].size, threads)
+        return [made_regions(&job, i) for i in range(job.images)]
+    finally:
+        free_codes(&job)
+
+
+def codes(maps, axes, rule, int threads):
+    """Return the run-length codes of masks (K, 1, h, w), whose label is 1; as for `compute`."""
+    cdef list kept = []
+    cdef Job job
+    cdef Py_ssize_t i
+    set_call(&job, kept, maps, axes, rule)
+    job.call.itemsize = job.call.out_column = job.parts = job.stripe = 1
+    set_codes(&job, kept, 1, 1)
+    try:
+        run(&job, maps[0].size, threads)
+        return [code_of(&job, i) for i in range(job.images)]
+    finally:
+        free_codes(&job)

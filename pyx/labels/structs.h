@@ -1,0 +1,71 @@
+/* What a call of label_map is: the structs that C and Cython share. */
+#ifndef ROICY_LABELS_STRUCTS_H
+#define ROICY_LABELS_STRUCTS_H
+
+#include "simd/structs.h"
+
+/* Where pixels lie among numbers: as in PyTorch's interpolate without align_corners, with it, and
+   with mode "nearest". */
+enum { HALF_PIXELS, ALIGNED, NEAREST };
+
+enum {
+    LABELS_TILE = 1 << 19, /* bytes of numbers that a thread keeps, unless there are many classes */
+    LABELS_PAD = 16,       /* pixels of an axis that may be computed beyond its last one */
+    LABELS_ROWS = 4        /* rows of a cell that are computed together */
+};
+
+/* One axis.  Pixel i lies between numbers at[i] and at[i] + 1, or on the last one, which then
+   counts twice.  Pixels begin[c] to begin[c + 1] - 1 lie on number low + c, and after it. */
+struct labels_axis {
+    ptrdiff_t pixels;
+    double first, extent;           /* of the numbers that pixels show */
+    int rule;                       /* of the enum above */
+    int32_t low, last;              /* the numbers that are there */
+    int32_t *at;                    /* [pixels] */
+    int32_t *begin;                 /* [last - low + 2] */
+    void *low_weight, *high_weight; /* REAL, [pixels + LABELS_PAD] */
+};
+
+/* A call.  Strides are bytes. */
+struct labels {
+    const char *maps;
+    ptrdiff_t image, class_step, row, column; /* strides of the maps */
+    int kind;                                 /* NumPy's character of their type */
+    ptrdiff_t classes;
+    struct labels_axis y, x;
+    const struct labels_axis *before; /* [2], y and x: of an enlargement before this one; or NULL */
+    int nearest;
+    const int64_t *names; /* [classes + 1]: labels of classes, and of what is below the threshold */
+    int bounded;          /* there is a threshold */
+    double threshold;     /* a REAL */
+    char *out;
+    ptrdiff_t out_image, out_row, out_column;
+    int itemsize;          /* of labels */
+    void *values;          /* REAL, [image][y][x], of winners; or NULL */
+    ptrdiff_t cells, step; /* cells of a row that a tile holds; from class to class in it */
+};
+
+/* Pixels of an image. */
+struct labels_part {
+    ptrdiff_t image, y0, y1, x0, x1;
+};
+
+/* Sets the size of tiles. */
+static inline void labels_set_tile(struct labels *job, ptrdiff_t size) {
+    const ptrdiff_t lanes = LANE_BYTES / size, last = job->x.pixels - 1;
+    const ptrdiff_t all = job->x.at[last] - job->x.at[0] + 1;
+    ptrdiff_t room = LABELS_TILE / (size * job->classes * (job->before ? 4 : 2));
+    room = room > lanes ? room / lanes * lanes : lanes;
+    job->cells = room < all ? room : all;
+    /* With few columns each class takes as little as its last cell needs. */
+    job->step = job->cells > lanes ? (job->cells + lanes - 1) / lanes * lanes + lanes : lanes + 1;
+}
+
+/* Bytes of scratch of a thread. */
+static inline ptrdiff_t labels_scratch(const struct labels *job, ptrdiff_t size) {
+    const ptrdiff_t rows = job->before ? 4 : 2;
+    return size * (job->classes * (rows * job->step + 4) + 4 * job->step) +
+           (ptrdiff_t)sizeof(int32_t) * (job->classes + job->step);
+}
+
+#endif

@@ -1,0 +1,61 @@
+"""What structs.h offers to Cython; it says what it is."""
+from libc.stdint cimport int32_t, int64_t
+
+from images.structs cimport Runs
+
+cdef extern from "labels/structs.h":
+    enum:
+        LABELS_PAD
+
+    ctypedef struct LabelsAxis "struct labels_axis":
+        Py_ssize_t pixels
+        double first, extent
+        int rule
+        int32_t low
+        int32_t *at
+        int32_t *begin
+        void *low_weight
+        void *high_weight
+
+    ctypedef struct Labels "struct labels":
+        const char *maps
+        Py_ssize_t image, class_step, row, column
+        int kind
+        Py_ssize_t classes
+        LabelsAxis y, x
+        const LabelsAxis *before
+        bint nearest
+        const int64_t *names
+        bint bounded
+        double threshold
+        char *out
+        Py_ssize_t out_image, out_row, out_column
+        int itemsize
+        void *values
+        Py_ssize_t cells, step
+
+    ctypedef struct LabelsPart "struct labels_part":
+        Py_ssize_t image, y0, y1, x0, x1
+
+    void labels_set_tile(Labels *job, Py_ssize_t size) noexcept nogil
+    Py_ssize_t labels_scratch(const Labels *job, Py_ssize_t size) noexcept nogil
+
+
+cdef extern from "labels/regions.h":
+    ctypedef struct Region "struct labels_region":
+        int64_t area, x0, y0, x1, y1
+
+    ctypedef struct Codes "struct labels_codes":
+        int32_t first, count
+        Runs *runs
+        int64_t *ends
+        int32_t *rows
+
+    enum:
+        LABELS_TOGETHER
+
+    void regions_add_rows(
+        const Labels *job, const LabelsPart *part, Region *regions) noexcept nogil
+    void regions_join(Region *to, const Region *below) noexcept nogil
+    void codes_add(
+        const Labels *job, const LabelsPart *part, const Codes *codes) noexcept nogil

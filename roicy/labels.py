@@ -1,0 +1,484 @@
+"""Labels of the pixels of pictures, from the small maps that segmentation networks give."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
+
+import numpy as np
+
+from . import _arguments, _memory, _results, _threads
+from ._kernels import labels as kernels
+from .masks import FORMATS, MOST_CODED, Code
+
+if TYPE_CHECKING:
+    from . import _types as t
+else:
+    from . import _names as t
+
+__all__ = ["Segment", "label_map", "label_segments", "resize_masks"]
+
+MODES = ("bilinear", "nearest")
+HALF_PIXELS, ALIGNED, NEAREST = range(3)  # as in pyx/labels/structs.h
+# The types of labels by default, the first that has room, and all that there are.
+DEFAULT = tuple(map(np.dtype, ("uint8", "uint16", "int32", "int64")))
+INTEGERS = tuple(map(np.dtype, "BHbhiIlqLQ"))
+BELOW = 255  # the label of what is below the threshold, as most data sets have it
+INT64 = -(2**63), 2**63 - 1
+MOST_REGIONS = 2**16  # labels of regions are indices
+MOST_CLASSES = 2**24  # whole numbers to this one are exact in float32
+
+
+class Segment(TypedDict):
+    """The pixels of a label, as COCO has them."""
+
+    id: int  # the label
+    area: int  # pixels
+    bbox: list[int]  # x, y, width and height
+    segmentation: Code | None
+
+
+@overload
+def label_map(
+    maps: t.Readable, size: t.Shape, *, layout: t.Layout = "NCHW", align_corners: bool = False,
+    mode: t.Method = "bilinear", via: t.Shape | None = None, box: t.Corners = None,
+    labels: t.Counts = None, threshold: t.Number | None = None, below: t.Index | None = None,
+    values: Literal[False] = False, dtype: t.DTypeLike | None = None,
+    out: t.AnyArray | None = None, num_threads: t.Threads = None,
+) -> t.NDArray[Any]:  # fmt: skip
+    ...
+@overload
+def label_map(
+    maps: t.Readable, size: t.Shape, *, layout: t.Layout = "NCHW", align_corners: bool = False,
+    mode: t.Method = "bilinear", via: t.Shape | None = None, box: t.Corners = None,
+    labels: t.Counts = None, threshold: t.Number | None = None, below: t.Index | None = None,
+    values: Literal[True], dtype: t.DTypeLike | None = None,
+    out: t.AnyArray | None = None, num_threads: t.Threads = None,
+) -> tuple[t.NDArray[Any], t.NDArray[Any]]:  # fmt: skip
+    ...
+
+
+def label_map(
+    maps: t.Readable, size: t.Shape, *, layout: t.Layout = "NCHW", align_corners: bool = False,
+    mode: t.Method = "bilinear", via: t.Shape | None = None, box: t.Corners = None,
+    labels: t.Counts = None, threshold: t.Number | None = None, below: t.Index | None = None,
+    values: bool = False, dtype: t.DTypeLike | None = None,
+    out: t.AnyArray | None = None, num_threads: t.Threads = None,
+) -> t.NDArray[Any] | tuple[t.NDArray[Any], t.NDArray[Any]]:  # fmt: skip
+    """The class of each pixel of a picture: the largest of maps that are enlarged to it.
+
+    ::
+
+        enlarged = interpolate(maps, size)
+        out[n, y, x] = argmax over c of enlarged[n, c, y, x]
+
+    The maps are not enlarged for that.  A pixel lies between four numbers of each map, and most
+    pixels lie where all four numbers of one class are above those of the other classes.
+
+    Parameters
+    ----------
+    maps : ndarray (C, h, w) or (N, C, h, w), float32, float64, float16 or bfloat16
+        What a network gives for each of C classes, with any strides.  Those of the last two types
+        are computed with as float32.
+    size : (int, int)
+        Height and width of the picture, (H, W).  It may be smaller than the maps, too.
+    layout : {"NCHW", "NHWC"}, optional
+        "NHWC": maps are (h, w, C) or (N, h, w, C).
+    align_corners : bool, optional
+        The centres of the outermost pixels of picture and maps lie on each other.  By default their
+        edges do.
+    mode : {"bilinear", "nearest"}, optional
+        How maps are enlarged.
+    via : (int, int), optional
+        Maps are enlarged to this height and width first, and from there to `size`, as the models
+        do that enlarge to the input of their network and then to the picture.
+    box : (float, float, float, float), optional
+        The part of the maps that shows the picture, [x1, y1, x2, y2] in pixels of the maps, or of
+        `via`.  The rest is the padding of a letterbox, and is not read: the outermost pixels that
+        the box touches repeat.
+    labels : sequence of C integers, optional
+        The label of each class; by default 0 to C - 1.
+    threshold : float, optional
+        A pixel whose largest value is below, or NaN, gets the label `below`.
+    below : int, optional
+        By default 255.
+    values : bool, optional
+        Return the largest values, too.
+    dtype : dtype, optional
+        Any type of integers that has room for the labels.  By default the first one of uint8,
+        uint16, int32 and int64 that has.
+    out : ndarray (H, W) or (N, H, W), optional
+        Labels are written to it, and it is returned.
+    num_threads : int, optional
+        At most as many threads are used; by default :func:`roicy.get_num_threads`.  The result
+        does not depend on it, nor on the other pictures of a batch.
+
+    Returns
+    -------
+    labels : ndarray (H, W) or (N, H, W)
+        The lowest class of those that are equally large.  As in NumPy's argmax, NaN is larger than
+        all numbers.
+    values : ndarray (H, W) or (N, H, W) of float32, or float64 of maps of this type
+        Only with `values`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong type, dtype or shape.  The message names the argument, what it
+        was and what was expected.  Nothing has been written then.
+    MemoryError
+        If there is no memory for the result.
+
+    Notes
+    -----
+    Values are those of PyTorch's ``interpolate(maps, size, mode=mode, align_corners=...)`` of maps
+    that are contiguous, with a height and width of more than 128 together; PyTorch adds in another
+    order for others.  Labels are those of all values in the type that is computed in, also where
+    values nearly tie.  A number that is not finite has PyTorch's neighbours, too: 0 times infinity
+    is NaN.
+
+    Examples
+    --------
+    >>> import numpy as np, roicy
+    >>> maps = np.array([[[4, 0], [4, 0]], [[1, 1], [1, 2]]], np.float32)
+    >>> roicy.label_map(maps, (4, 6))
+    array([[0, 0, 0, 0, 1, 1],
+           [0, 0, 0, 0, 1, 1],
+           [0, 0, 0, 1, 1, 1],
+           [0, 0, 0, 1, 1, 1]], dtype=uint8)
+    """
+    call = Call(maps, layout)
+    call.place(size, via, box, (mode, align_corners))
+    call.name(labels, threshold, below)
+    call.returned(out, dtype, _arguments.flag("values", values))
+    call.compute(None, _threads.resolve(num_threads))
+    found = call.result if out is None else out
+    return (found, call.numbers) if values else found
+
+
+def label_segments(
+    maps: t.Readable, size: t.Shape, *, layout: t.Layout = "NCHW", align_corners: bool = False,
+    mode: t.Method = "bilinear", via: t.Shape | None = None, box: t.Corners = None,
+    labels: t.Counts = None, threshold: t.Number | None = None, below: t.Index | None = None,
+    codes: bool = False, dtype: t.DTypeLike | None = None,
+    out: t.AnyArray | None = None, num_threads: t.Threads = None,
+) -> tuple[t.NDArray[Any], list[Any]]:  # fmt: skip
+    """The labels of :func:`label_map`, and the area, the box and the code of each.
+
+    They are counted while the labels are computed, as panoptic and semantic results in COCO's
+    formats need them.
+
+    Parameters
+    ----------
+    maps, size, layout, align_corners, mode, via, box, labels, threshold, below :
+        As in :func:`label_map`.  Labels are 0 to 65535.
+    codes : bool, optional
+        Make the run-length code of each label, too.
+    dtype, out, num_threads :
+        As in :func:`label_map`.
+
+    Returns
+    -------
+    labels : ndarray (H, W) or (N, H, W)
+    segments : list of dict, or such a list for each picture of a batch
+        One for each label that the picture has, by ascending labels: "id", the label; "area", its
+        pixels; "bbox", [x, y, width, height] around them; and "segmentation", the code
+        {"size": [H, W], "counts": bytes} with `codes`, or else None.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong type, dtype or shape.  Nothing has been written then.
+    MemoryError
+        If there is no memory for the result.
+
+    Examples
+    --------
+    >>> import numpy as np, roicy
+    >>> maps = np.array([[[4, 0], [4, 0]], [[1, 1], [1, 2]]], np.float32)
+    >>> _, segments = roicy.label_segments(maps, (4, 6), codes=True)
+    >>> segments[1]
+    {'id': 1, 'area': 10, 'bbox': [3, 0, 3, 4], 'segmentation': {'size': [4, 6], 'counts': b'>:'}}
+    """
+    call = Call(maps, layout)
+    call.place(size, via, box, (mode, align_corners))
+    call.name(labels, threshold, below)
+    low, high = call.span()
+    if low < 0 or high >= MOST_REGIONS:
+        raise ValueError(f"labels: from {low} to {high}, expected 0 to {MOST_REGIONS - 1}")
+    coded = _arguments.flag("codes", codes)
+    if coded:
+        check_coded(call.size)
+    call.returned(out, dtype, False)
+    found = call.compute((high + 1, coded), _threads.resolve(num_threads))
+    segments = [[_segment(one, call.size) for one in image] for image in found]
+    return call.result if out is None else out, segments[0] if call.one else segments
+
+
+def _segment(found: tuple[Any, ...], size: tuple[int, int]) -> Segment:
+    label, area, x0, y0, x1, y1, counts = found
+    code: Code | None = None if counts is None else {"size": list(size), "counts": counts}
+    return {"id": label, "area": area, "bbox": [x0, y0, x1 - x0, y1 - y0], "segmentation": code}
+
+
+@overload
+def resize_masks(
+    masks: t.Readable, size: t.Shape, *, threshold: t.Number = 0.0, align_corners: bool = False,
+    via: t.Shape | None = None, box: t.Corners = None, format: Literal["image"] = "image",
+    out: t.AnyArray | None = None, num_threads: t.Threads = None,
+) -> t.NDArray[Any]:  # fmt: skip
+    ...
+@overload
+def resize_masks(
+    masks: t.Readable, size: t.Shape, *, threshold: t.Number = 0.0, align_corners: bool = False,
+    via: t.Shape | None = None, box: t.Corners = None, format: Literal["rle"],
+    out: t.AnyArray | None = None, num_threads: t.Threads = None,
+) -> list[Code]:  # fmt: skip
+    ...
+
+
+def resize_masks(
+    masks: t.Readable, size: t.Shape, *, threshold: t.Number = 0.0, align_corners: bool = False,
+    via: t.Shape | None = None, box: t.Corners = None, format: t.Form = "image",
+    out: t.AnyArray | None = None, num_threads: t.Threads = None,
+) -> t.NDArray[Any] | list[Code]:  # fmt: skip
+    """Masks of whole pictures, enlarged and compared with a threshold, or run-length coded.
+
+    ::
+
+        out[..., y, x] = interpolate(masks, size)[..., y, x] > threshold
+
+    Where the four numbers around some pixels are all above the threshold, or all below, nothing is
+    computed.  :func:`roicy.paste_masks` is for masks that have boxes.
+
+    Parameters
+    ----------
+    masks : ndarray (..., h, w), float32, float64, float16 or bfloat16
+        What a network gives for each object, with any strides.
+    size : (int, int)
+        Height and width of the picture, (H, W).
+    threshold : float, optional
+        A pixel is set if its value is larger.  Of numbers before the logistic function, those above
+        0 are more than one half after it.
+    align_corners, via, box : optional
+        As in :func:`label_map`.  With ``via=(1024, 1024)`` and the box of the resized picture these
+        are SAM's masks, and with ``via`` the size of its input those of Mask2Former.
+    format : {"image", "rle"}, optional
+        "rle": run-length codes, made without the images.
+    out : ndarray (..., H, W) of bool or uint8, optional
+        Written to, and returned.
+    num_threads : int, optional
+        At most as many threads are used; by default :func:`roicy.get_num_threads`.
+
+    Returns
+    -------
+    ndarray (..., H, W) of bool
+        With "rle" a list of all codes, {"size": [H, W], "counts": bytes}, in the order of masks.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong type, dtype or shape.  Nothing has been written then.
+    MemoryError
+        If there is no memory for the result.
+
+    Examples
+    --------
+    >>> import numpy as np, roicy
+    >>> masks = np.array([[[1, -1], [-1, -1]]], np.float32)
+    >>> roicy.resize_masks(masks, (3, 5)).astype(int)
+    array([[[1, 1, 0, 0, 0],
+            [0, 0, 0, 0, 0],
+            [0, 0, 0, 0, 0]]])
+    >>> roicy.resize_masks(masks, (3, 5), format="rle")
+    [{'size': [3, 5], 'counts': b'01209'}]
+    """
+    given = _arguments.floats("masks", masks)
+    if given.ndim < 2 or 0 in given.shape[-2:]:
+        raise ValueError(
+            f"masks: shape {given.shape}, expected (..., h, w) with at least one number a mask"
+        )
+    call = Call(given.reshape(math.prod(given.shape[:-2]), 1, *given.shape[-2:]), "NCHW", "masks")
+    call.place(size, via, box, ("bilinear", align_corners))
+    with np.errstate(all="ignore"):  # what is beyond the type is infinite
+        limit = call.computed.type(_arguments.number("threshold", threshold))
+        if not np.isfinite(limit):
+            raise ValueError(f"threshold: {threshold!r}, expected a finite {call.computed.name}")
+        call.name([1], np.nextafter(limit, call.computed.type(np.inf)), 0)
+    threads = _threads.resolve(num_threads)
+    if _arguments.choice("format", format, FORMATS) == "rle":
+        return call.codes(out, threads)
+    shape = (*given.shape[:-2], *call.size)
+    made = _results.result(out, shape, (np.dtype(bool), np.dtype(np.uint8)), (given,))
+    pixels = made.view(np.uint8)
+    call.result = pixels.reshape(len(call.maps), *call.size)
+    call.compute(None, threads)
+    if not np.may_share_memory(call.result, pixels):  # of strides that no reshape can keep
+        pixels[...] = call.result.reshape(shape)
+    return made if out is None else out
+
+
+class Call:
+    """The arguments of a call, checked."""
+
+    numbers: np.ndarray | None = None  # the values of winners, where they are wanted
+
+    def __init__(self, maps: Any, layout: Any, name: str = "maps"):
+        order = _arguments.Layout(layout)
+        given = _arguments.addressable(name, _arguments.floats(name, maps))
+        self.one = given.ndim == 3
+        if given.ndim not in (3, 4):
+            spelt = ("(C, h, w) or (N, C, h, w)", "(h, w, C) or (N, h, w, C)")[
+                order.axes is not None
+            ]
+            raise ValueError(f"{name}: shape {given.shape}, expected {spelt}")
+        self.maps = order.nchw(given[None] if self.one else given)
+        self.computed = _arguments.computed(given.dtype)
+        _, classes, height, width = self.maps.shape
+        _arguments.extents(name, self.maps.shape)
+        if not (classes and height and width) or classes > MOST_CLASSES:
+            raise ValueError(
+                f"{name}: shape {given.shape}, expected at least one class and one pixel, and at "
+                "most 2**24 classes"
+            )
+
+    def place(self, size: Any, via: Any, box: Any, how: tuple[Any, Any]) -> None:
+        """Say where pixels lie among the numbers of maps."""
+        mode, align_corners = how
+        self.nearest = _arguments.choice("mode", mode, MODES) == "nearest"
+        rule = ALIGNED if _arguments.flag("align_corners", align_corners) else HALF_PIXELS
+        if self.nearest and (rule == ALIGNED or via is not None):
+            other = "align_corners: True" if rule == ALIGNED else f"via: {via!r}"
+            raise ValueError(f"{other}, expected mode 'bilinear' for that, not 'nearest'")
+        shown = self.maps.shape[2:]
+        pixels = picture("size", size, 0)
+        first: tuple[Any, ...] = ()
+        if via is not None:
+            between = picture("via", via, 1)
+            if between[0] < shown[0] or between[1] < shown[1]:
+                raise ValueError(f"via: {via!r}, expected at least the {shown} of the maps")
+            ends = zip(shown, between, strict=True)
+            first = tuple((0.0, float(extent), count, rule) for extent, count in ends)
+            shown = between
+        x1, y1, x2, y2 = corners(box, shown)
+        rule = NEAREST if self.nearest else rule
+        self.size = pixels
+        self.axes = ((y1, y2 - y1, pixels[0], rule), (x1, x2 - x1, pixels[1], rule), *first)
+
+    def name(self, labels: Any, threshold: Any, below: Any) -> None:
+        """Say what labels are called, and what is below the threshold."""
+        classes = self.maps.shape[1]
+        self.names = np.arange(classes + 1)
+        if labels is not None:
+            self.names[:-1] = whole_numbers("labels", labels, classes)
+        self.bounded, self.threshold = threshold is not None, 0.0
+        if not self.bounded:
+            if below is not None:
+                raise ValueError(f"below: {below!r}, expected a threshold with it")
+            self.names[-1] = self.names[0]
+            return
+        self.threshold = _arguments.number("threshold", threshold, "a number or None")
+        if math.isnan(self.threshold):
+            raise ValueError(f"threshold: {threshold!r}, expected a number or None")
+        self.names[-1] = _arguments.integer("below", BELOW if below is None else below, *INT64)
+
+    def returned(self, out: Any, dtype: Any, with_values: bool) -> None:
+        """Make the arrays that are returned, or take the caller's."""
+        shape = self.maps.shape[:1] + self.size
+        whole = self.size if self.one else shape
+        types = (self._dtype(dtype),) if dtype is not None or out is None else INTEGERS
+        self.result = _results.result(out, whole, types, (self.maps,))
+        self._check_room(self.result.dtype, "out")
+        if with_values:
+            self.numbers = _memory.new(whole, self.computed)
+
+    def compute(self, regions: tuple[int, bool] | None, threads: int) -> list[Any]:
+        """Write labels, and return the regions of each picture, if they are wanted."""
+        if not self.result.size:
+            return [[] for _ in self.maps]
+        maps = _arguments.bits(self.maps), self.maps.dtype.char
+        result, numbers = self.result, self.numbers
+        if self.one:
+            result, numbers = result[None], None if numbers is None else numbers[None]
+        outs = (result, numbers)
+        return kernels.compute(maps, self.axes, self._rule(), outs, regions, threads) or []
+
+    def codes(self, out: Any, threads: int) -> list[Code]:
+        """Return the codes of masks."""
+        if out is not None:
+            raise ValueError("out: an array, expected None, since codes are returned")
+        check_coded(self.size)
+        if not math.prod(self.size) or not len(self.maps):
+            return [{"size": list(self.size), "counts": b"0"} for _ in self.maps]
+        maps = _arguments.bits(self.maps), self.maps.dtype.char
+        found = kernels.codes(maps, self.axes, self._rule(), threads)
+        return [{"size": list(self.size), "counts": one} for one in found]
+
+    def _rule(self) -> tuple[Any, ...]:
+        return (self.names, self.bounded, self.threshold, self.nearest)
+
+    def span(self) -> tuple[int, int]:
+        """Return the least and the largest label."""
+        return int(self.names.min()), int(self.names.max())
+
+    def _dtype(self, given: Any) -> np.dtype:
+        """Return the type of labels that the caller wants, or else the first that has room."""
+        if given is None:
+            return next(one for one in DEFAULT if self._has_room(one))
+        try:
+            dtype = np.dtype(given)
+        except TypeError:
+            dtype = None
+        if dtype not in INTEGERS:
+            raise TypeError(f"dtype: {given!r}, expected a type of integers")
+        self._check_room(dtype, "dtype")
+        return dtype
+
+    def _has_room(self, dtype: np.dtype) -> bool:
+        (low, high), room = self.span(), np.iinfo(dtype)
+        return bool(room.min <= low and high <= room.max)
+
+    def _check_room(self, dtype: np.dtype, name: str) -> None:
+        if not self._has_room(dtype):
+            low, high = self.span()
+            expected = f"a type that has room for {low} to {high}"
+            raise ValueError(f"{name}: {dtype.name}, expected {expected}")
+
+
+def check_coded(size: tuple[int, int]) -> None:
+    if math.prod(size) >= MOST_CODED:
+        raise ValueError(f"size: {size}, expected less than 2**32 pixels, which codes count")
+
+
+def picture(name: str, value: Any, least: int) -> tuple[int, int]:
+    """Return height and width."""
+    value = _arguments.items(name, value)
+    if not _arguments.is_pair(value):
+        raise ValueError(f"{name}: {value!r}, expected two integers, (height, width)")
+    most = _arguments.MOST_PIXELS
+    height = _arguments.integer(name, value[0], least, most)
+    return height, _arguments.integer(name, value[1], least, most)
+
+
+def corners(box: Any, shown: tuple[int, ...]) -> tuple[float, ...]:
+    """Return the corners of a box inside of maps of some height and width, or all of them."""
+    height, width = shown
+    if box is None:
+        return 0.0, 0.0, float(width), float(height)
+    box = _arguments.items("box", box)
+    if not isinstance(box, (list, tuple)) or len(box) != 4:
+        raise ValueError(f"box: {box!r}, expected four numbers, [x1, y1, x2, y2]")
+    x1, y1, x2, y2 = (_arguments.number("box", one) for one in box)
+    if not (0 <= x1 < x2 <= width and 0 <= y1 < y2 <= height):
+        raise ValueError(
+            f"box: {box!r}, expected corners [x1, y1, x2, y2] within {height} x {width} pixels"
+        )
+    return x1, y1, x2, y2
+
+
+def whole_numbers(name: str, given: Any, count: int) -> list[int]:
+    """Return `count` integers."""
+    given = _arguments.items(name, given)
+    if not isinstance(given, (list, tuple)) or len(given) != count:
+        raise ValueError(f"{name}: {given!r}, expected {count} integers, one for each class")
+    return [_arguments.integer(f"{name}[{i}]", one, *INT64) for i, one in enumerate(given)]

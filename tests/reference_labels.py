@@ -1,0 +1,66 @@
+"""Labels by their definition: all maps are enlarged to the picture, and the largest one is taken.
+
+Numbers are rounded as PyTorch's interpolate rounds them, along x and then along y, in the type of
+the maps.  Nothing of roicy is used.
+"""
+
+import numpy as np
+
+
+def fused(a, b, c, exactly_once):
+    """Return a * b + c, rounded once; only float32 can be rounded once here.
+
+    Products are exact in float64.  A sum that is not is made odd, so that it lies between the same
+    two numbers of float32 as the exact one, and nearer to the same one.
+    """
+    if not exactly_once or a.dtype != np.float32:
+        return a * b + c
+    product, c = a.astype(np.float64) * b, np.asarray(c, np.float64)
+    total = product + c
+    back = total - product
+    lost = (product - (total - back)) + (c - back)
+    bits = np.ascontiguousarray(total).view(np.int64)
+    is_even = (lost != 0) & np.isfinite(lost) & (bits & 1 == 0)
+    return np.where(is_even, np.nextafter(total, np.copysign(np.inf, lost)), total).astype(a.dtype)
+
+
+def positions(extent, pixels, rule, dtype, once, first=0.0):
+    """Return which two of some numbers each pixel lies between, and the weights of both."""
+    i, skipped = np.arange(pixels).astype(dtype), int(first)
+    last = int(np.ceil(first + extent)) - 1 - skipped
+    scale = dtype(extent) / dtype(pixels)
+    if rule == "aligned":
+        scale = dtype(max(extent - 1, 0)) / dtype(max(pixels - 1, 1)) * dtype(pixels > 1)
+    if rule == "half":
+        at = fused(np.full_like(i, scale), i + dtype(0.5), dtype(-0.5), once)
+    else:
+        at = scale * i
+    at = np.maximum(at + dtype(first - skipped), dtype(0))
+    low = np.minimum(at, dtype(last)).astype(int)
+    weight = np.minimum(at - low.astype(dtype), dtype(1)) * dtype(rule != "nearest")
+    return skipped + low, skipped + np.minimum(low + 1, last), dtype(1) - weight, weight
+
+
+def enlarged(maps, size, rule, once, box=None):
+    """Return maps (..., h, w) as (..., H, W)."""
+    dtype = maps.dtype.type
+    x1, y1, x2, y2 = (0, 0, *maps.shape[:-3:-1]) if box is None else box
+    for axis, ends in ((-1, (x1, x2)), (-2, (y1, y2))):
+        extent, pixels = ends[1] - ends[0], size[axis]
+        low, high, *weights = positions(extent, pixels, rule, dtype, once, ends[0])
+        first, second = (one.reshape(-1, *[1] * (-1 - axis)) for one in weights)
+        a, b = np.take(maps, low, axis), np.take(maps, high, axis)
+        if rule == "nearest":
+            maps = a
+        else:
+            maps = fused(a, np.broadcast_to(first, a.shape), b * second, once)
+    return maps
+
+
+def label_map(maps, size, rule="half", once=False, via=None, box=None):
+    """Return labels (..., H, W) of maps (..., C, h, w), and all values."""
+    with np.errstate(all="ignore"):
+        if via is not None:
+            maps = enlarged(maps, via, rule, once)
+        values = enlarged(maps, size, rule, once, box)
+    return values.argmax(-3), values
