@@ -45,7 +45,9 @@ KERNELS = {
     for name in names
 }
 PROVIDER = "roicy.onnxruntime.provider", "pyx/provider/provider.pyx"  # ONNX Runtime loads it
-VIEWS = "roicy._kernels.views"  # what Cython needs for typed memoryviews, once for all extensions
+# What Cython needs for typed memoryviews, once for all extensions.  It is also in sys.modules by the
+# last part of its name, which no other package may have.
+VIEWS = "roicy._kernels.cython_views_of_roicy"
 # Flags of the instruction sets of x86-64.  pyx/simd has a C file for each.
 X86 = {
     "baseline": [],

@@ -102,7 +102,7 @@ before = set(sys.modules)
 import roicy
 new = {name.split(".")[0] for name in set(sys.modules) - before}
 new -= set(sys.stdlib_module_names)
-print(sorted(name for name in new if "cython_" not in name))  # two modules of no file
+print(sorted(name for name in new if "cython_" not in name))  # modules of Cython itself
 """
     done = python(code)
     assert done.stdout.strip() == "['roicy']", done.stderr

@@ -36,7 +36,7 @@ MAY_IMPORT = {
     # errors.pxd, isa.pyx, machine.pyx, threads.pxd, tuning.pxd
     "": ("simd", "errors", "threads", "tuning", "roicy._kernels.machine"),
 }  # fmt: skip
-WITHOUT_TABLE = ("roicy._kernels.machine", "roicy._kernels.views")
+WITHOUT_TABLE = ("roicy._kernels.machine", "roicy._kernels.cython_views_of_roicy")
 OURS = (*filter(None, MAY_IMPORT), "errors", "threads", "tuning", "roicy")
 # How a call goes down through Python and Cython: no module imports one of a floor above its own.
 FLOORS = (

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import textwrap
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -411,7 +412,7 @@ def test_ctrl_c_ends_long_calls():
                 signal.setitimer(signal.ITIMER_REAL, delay)
                 with pytest.raises(KeyboardInterrupt) as caught:
                     call()
-                files += tuple(entry.path.suffix for entry in caught.traceback)
+                files += tuple(Path(entry.path).suffix for entry in caught.traceback)
                 if {".pxd", ".pyx"} & {*files}:
                     break
             assert {".pxd", ".pyx"} & {*files}, name
