@@ -17,7 +17,7 @@ import pytest
 
 import roicy
 from roicy.__main__ import main
-from roicy.bench import builds, busy, command, compare, threads, timing
+from roicy.bench import builds, busy, command, compare, compare_threads, threads, timing
 from roicy.bench.workloads import ALL
 
 ROOT = Path(__file__).parent.parent
@@ -694,6 +694,10 @@ def test_sessions_beside_busy_threads(monkeypatch):
     ]
     at_once = file["sessions_at_once"]
     assert [row["calls"] for row in at_once] == [busy.RUNS] * 2 + [2 * busy.RUNS] * 2
+    found = compare_threads.compare(file, file, 0.1)
+    assert {table: len(rows) for table, rows in found.items()} == {
+        "busy": 2, "sessions": 4, "sessions_at_once": 4,
+    }  # fmt: skip
     ratio = at_once[3]["p50"] / at_once[2]["p50"]
     assert f"{ratio:.2f}" in busy.table(file)
 

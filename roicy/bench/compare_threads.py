@@ -1,4 +1,4 @@
-"""Two files of `--scaling`, `--latency` or `--busy` compared: a ratio and a verdict for each row."""
+"""Two files of tables of threads compared: a ratio and a verdict for each row."""
 
 from __future__ import annotations
 
