@@ -16,7 +16,7 @@ import pytest
 
 import roicy
 from roicy import __main__, _config
-from roicy.bench import beside, command, compare, progress, threads
+from roicy.bench import beside, busy, command, compare, progress, threads
 from roicy.bench.workloads import ALL
 
 README = Path(__file__).parent.parent / "README.md"
@@ -76,6 +76,7 @@ def test_help_is_sentences():
         (("bench", "--compare", sys.executable, "b"), f"--compare: {sys.executable}: not JSON"),
         (("bench", "--rounds", "0"), "--rounds: 0, expected more than 0"),
         (("bench", "--threads", "1", "0"), "--threads: 0, expected more than 0"),
+        (("bench", "--busy", "1", "0"), "--busy: 0, expected more than 0"),
         (("bench", "--same", "1"), "--same: expected --compare or --against beside it"),
         (
             ("bench", "--workloads", "paste_masks", "crop_one", "--passes", "backward"),
@@ -132,6 +133,10 @@ def test_tables_fit(capsys, tmp_path):
     times = dict.fromkeys((*threads.PERCENTILES, "worst"), 1.0)
     row = RUN | times | {"situation": "beside a busy core", "calls": 10**7}
     assert widest(threads.table_of_latency([row])) <= 80
+    rows = [r | times | {"busy": n, "releases": 1} for r in FILE["runs"] for n in (0, 1, 2, 4)]
+    nodes = [{"nodes": n, "busy": b, "sessions": b} | times for n in ("a", "b") for b in (0, 4)]
+    both = {"sessions": nodes, "sessions_at_once": nodes}
+    assert widest(busy.table({"busy": rows} | both)) <= 80
 
 
 @pytest.mark.parametrize("on_terminal", [False, True])

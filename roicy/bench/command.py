@@ -60,6 +60,11 @@ def add_options(bench: argparse.ArgumentParser) -> None:
     add("--scaling", action="store_true", help=text)
     text = "Print percentiles of small calls: alone, beside a busy core, from 8 threads, forked."
     add("--latency", action="store_true", help=text)
+    text = (
+        "Print percentiles of calls, and of sessions of ONNX Runtime, beside so many Python "
+        "threads that compute.  The default is 1, 2 and 4."
+    )
+    add("--busy", type=int, nargs="*", metavar="N", help=text)
 
 
 def check_file(option: str, path: str | None, is_picture: bool = False) -> None:
@@ -85,7 +90,8 @@ def check_file(option: str, path: str | None, is_picture: bool = False) -> None:
 def check(options: argparse.Namespace) -> None:
     """Check what argparse does not; ValueError names the first option that is wrong."""
     numbers = vars(options) | {"threads": min(options.threads)}
-    for name in ("processes", "rounds", "seconds", "same", "threads"):
+    numbers["busy"] = min(options.busy) if options.busy else None
+    for name in ("busy", "processes", "rounds", "seconds", "same", "threads"):
         if numbers[name] is not None and not numbers[name] > 0:
             raise ValueError(f"--{name}: {numbers[name]}, expected more than 0")
     if options.same is not None and not (options.compare or options.against):
@@ -156,7 +162,7 @@ def run_compare(paths: list[str], same: float | None) -> int:
 
 def run_threads(options: argparse.Namespace) -> None:
     """Time threads, other work, or both."""
-    from . import threads, timing
+    from . import busy, threads, timing
     from .compare import THREADS
 
     file: dict[str, Any] = {"schema": THREADS, **timing.facts()}
@@ -169,6 +175,10 @@ def run_threads(options: argparse.Namespace) -> None:
         small = [name for name in SMALL if name in options.workloads] or options.workloads
         file["latency"] = threads.latency(small, options.threads, max(options.seconds, 0.01))
         print(threads.table_of_latency(file["latency"]))
+    if options.busy is not None:
+        names = busy.CALLS if options.workloads == list(ALL) else calls_of(options)
+        file |= busy.measure(names, options.threads, options.busy or busy.BUSY, options.seconds)
+        print("\n" * options.latency + busy.table(file))
     write(options.json, file)
 
 
@@ -200,7 +210,7 @@ def run(options: argparse.Namespace) -> int:
             print(convert(options.convert[0], options.convert[1:]))
         elif options.against:
             return run_against(options, same)
-        elif options.scaling or options.latency:
+        elif options.scaling or options.latency or options.busy is not None:
             run_threads(options)
         else:
             run_bench(options)

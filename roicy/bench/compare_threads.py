@@ -1,4 +1,4 @@
-"""Two files of `--scaling` or `--latency` compared: a ratio and a verdict for each row."""
+"""Two files of tables of threads compared: a ratio and a verdict for each row."""
 
 from __future__ import annotations
 
@@ -13,6 +13,9 @@ MARGIN = 0.4
 TABLES = {  # what names a row, and which of its numbers is judged
     "scaling": (("workload", "direction", "layout", "dtype", "threads"), "least"),
     "latency": (("workload", "threads", "situation"), "p50"),
+    "busy": (("workload", "direction", "threads", "busy"), "p50"),
+    "sessions": (("nodes", "busy"), "p50"),
+    "sessions_at_once": (("nodes", "sessions"), "p50"),
 }
 
 

@@ -143,7 +143,8 @@ def use(options: Any, num_threads: int | None = None) -> Any:
         Options of a session, which get the provider.  ``intra_op_num_threads`` and
         ``optimized_model_filepath`` have to be set before.
     num_threads : int, optional
-        Threads of roicy, at most; by default ``intra_op_num_threads`` of `options` where it is
+        Nodes take at most so many of the session's own threads, and what is left to Python at
+        most so many of OpenMP's; by default ``intra_op_num_threads`` of `options` where it is
         set, else :func:`roicy.get_num_threads`.
 
     Returns
@@ -210,8 +211,8 @@ def install() -> AbstractContextManager[None]:
 
     What a program gives counts: of ``providers``, all are kept in their order, and roicy's comes
     just before the CPU's.  A session whose ``sess_options`` have providers is left alone.  Options
-    are not changed, and roicy has as many threads as their ``intra_op_num_threads`` says, or else
-    :func:`roicy.get_num_threads`.
+    are not changed, and nodes take as many threads of the session as their
+    ``intra_op_num_threads`` says, or else at most :func:`roicy.get_num_threads`.
 
     Returns
     -------

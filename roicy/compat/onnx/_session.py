@@ -28,7 +28,8 @@ class InferenceSession(collection.InferenceSession):  # type: ignore[misc]
         As ``onnxruntime.InferenceSession`` takes them.  roicy's comes first, and may be one of
         them.  Names that ONNX Runtime does not know are left out with a warning.
     num_threads : int, optional
-        Threads of roicy, at most; by default ``intra_op_num_threads`` of `sess_options` where it
+        Nodes take at most so many of the session's own threads, and what is left to Python at
+        most so many of OpenMP's; by default ``intra_op_num_threads`` of `sess_options` where it
         is set, else :func:`roicy.get_num_threads`.
     **options :
         Passed on to ``onnxruntime.InferenceSession``.
