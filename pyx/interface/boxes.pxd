@@ -14,14 +14,14 @@ cdef struct Number:
     char[32] at
 
 
-cdef inline Number spell_number(double value) noexcept nogil:
-    """A number as Python shows it, but for the .0 of a whole one."""
+cdef inline Number spell_number(double value, bint with_point) noexcept nogil:
+    """A number as Python shows it.  with_point: a whole one ends with .0, too."""
     cdef Number text
     cdef int digits
     if isnan(value):
         snprintf(text.at, sizeof(text), "nan")
     elif fabs(value) < 1e16 and trunc(value) == value:
-        snprintf(text.at, sizeof(text), "%.0f", value)
+        snprintf(text.at, sizeof(text), "%.1f" if with_point else "%.0f", value)
     else:
         for digits in range(1, 18):
             snprintf(text.at, sizeof(text), "%.*g", digits, value)
@@ -37,7 +37,7 @@ cdef inline int check_images(const Rows *rows, Py_ssize_t images, bint of_float)
     for k in range(rows.count):
         image = number_at(rows.start + k * rows.row, rows.kind)
         if not number_is_image(image, images):
-            text = spell_number(image)
+            text = spell_number(image, False)
             if isfinite(image) and trunc(image) == image:
                 return fail(WRONG_VALUE, "boxes[%zd]: batch index %s is outside the input's %zd "
                             "images", k, text.at, images)
@@ -77,7 +77,7 @@ cdef inline int check_numbers(const Rows *rows, double scale, bint of_float) noe
     for k in range(rows.count):
         for i in range(4):
             box[i] = number_at(rows.start + k * rows.row + (i + 1) * rows.column, rows.kind)
-            texts[i] = spell_number(box[i])
+            texts[i] = spell_number(box[i], False)
         for i in range(4):
             if not isfinite(box[i]):
                 return fail(WRONG_VALUE, "boxes[%zd]: %s is %s, expected a finite coordinate", k,

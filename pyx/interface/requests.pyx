@@ -1,6 +1,6 @@
 """The operators for other people's Cython and Numba: a request becomes a call, without Python.
 
-roicy/cython_api.pxd says what a request is.  All of it is checked before anything is written, and
+requests.pxd says what a request is, and roicy/cython_api.pxd makes requests of views.  All of it is checked before anything is written, and
 what is wrong is said as the Python functions say it.  Ctrl-C has to wait for the end of a call,
 since nobody here asks for Python's lock.
 """
@@ -43,12 +43,12 @@ cdef struct Part:                  # an array of a request
 
 cdef int check_options(const Request *request) noexcept nogil:
     cdef double scale = request.spatial_scale
-    cdef Number text = spell_number(scale)
+    cdef Number text = spell_number(scale, True)
     if request.size != sizeof(Request):
         return fail(WRONG_VALUE, "a request of %zu bytes, expected %zu: compile the caller with "
                     "the cython_api.pxd of this roicy", request.size, sizeof(Request))
     if not ROI_ALIGN <= request.operation <= ROI_POOL_BACKWARD:
-        return fail(WRONG_VALUE, "operation: %d, expected one of cython_api", request.operation)
+        return fail(WRONG_VALUE, "operation: %d, expected one of roicy.cython_api", request.operation)
     if request.itemsize != sizeof(float) and request.itemsize != sizeof(double):
         return fail(WRONG_VALUE, "itemsize: %d, expected 4 or 8", request.itemsize)
     if not 0 < scale < INFINITY:
@@ -136,7 +136,9 @@ cdef int check_shapes(const Call *call, const Request *request, const Part *part
     cdef Py_ssize_t[4] of_bins = [boxes, call.channels, call.ph, call.pw]
     cdef Py_ssize_t[4] of_boxes = [boxes, 5, 1, 1]
     cdef Text why, maps = spell_shape(&request.maps, 4)
-    snprintf(why.at, sizeof(why), ", for %zd boxes and input of shape %s", boxes, maps.at)
+    why.at[0] = 0
+    if not parts[1].written:
+        snprintf(why.at, sizeof(why), ", for %zd boxes and input of shape %s", boxes, maps.at)
     if check_shape(&parts[1], of_bins, 4, why.at) < 0:
         return -1
     if call.purpose == GRAD_BOXES:
@@ -321,5 +323,5 @@ cdef int compute_contiguous(
 
 
 def last_error():
-    """Why the last call of this thread failed that returned -1."""
+    """Return why the last call of this thread failed that returned -1."""
     return error.text.decode()
