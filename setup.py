@@ -43,7 +43,11 @@ KERNELS = {
     }.items()
     for name in names
 }
-PROVIDER = "roicy.onnxruntime.provider", "pyx/provider/provider.pyx"  # ONNX Runtime loads it
+# Those that others load: ONNX Runtime, and other people's extensions.
+OTHERS = {
+    "roicy.onnxruntime.provider": "pyx/provider/provider.pyx",
+    "roicy.cython_api": "pyx/interface/cython_api.pyx",
+}
 VIEWS = "roicy._kernels.views"  # what Cython needs for typed memoryviews, once for all extensions
 # Flags of the instruction sets of x86-64.  pyx/simd has a C file for each.
 X86 = {
@@ -92,7 +96,7 @@ def instruction_sets():
 
 def extensions():
     sources = {f"roicy._kernels.{name}": source for name, source in KERNELS.items()}
-    sources.update([PROVIDER])
+    sources.update(OTHERS)
     made = [Extension(name, [source], include_dirs=["pyx"]) for name, source in sources.items()]
     return [*made, Extension(VIEWS, [VIEWS.replace(".", "/") + ".c"])]
 

@@ -1,11 +1,11 @@
-"""Arrays that others describe by the structs of requests.pxd: their checks, and copies of them."""
+"""Arrays that others describe by the structs of cython_api.pxd: their checks, and copies."""
 from libc.stdint cimport int32_t
 from libc.stdio cimport snprintf
 from libc.stdlib cimport malloc
 from libc.string cimport memcpy
 
 from errors cimport NO_MEMORY, WRONG_VALUE, fail
-from roicy._kernels.requests cimport Array
+from roicy.cython_api cimport Array
 from simd.structs cimport Strides
 
 cdef struct Text:

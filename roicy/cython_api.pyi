@@ -1,3 +1,5 @@
+"""Types of ``pyx/interface/cython_api.pyx``; cython_api.pxd has the functions for Cython."""
+
 from typing import Any
 
 __pyx_capi__: dict[str, Any]

@@ -1,8 +1,8 @@
 """The operators for other people's Cython and Numba: a request becomes a call, without Python.
 
-requests.pxd says what a request is, and roicy/cython_api.pxd makes requests of views.  All of it is checked before anything is written, and
-what is wrong is said as the Python functions say it.  Ctrl-C has to wait for the end of a call,
-since nobody here asks for Python's lock.
+roicy/cython_api.pxd says what a request is, and makes requests of views.  All of it is checked
+before anything is written, and what is wrong is said as the Python functions say it.  Ctrl-C has to
+wait for the end of a call, since nobody here asks for Python's lock.
 """
 from libc.math cimport INFINITY
 from libc.stdint cimport INT32_MAX, int32_t
@@ -11,15 +11,14 @@ from libc.stdlib cimport free
 from libc.string cimport memset
 
 from call.call cimport Call, end, make_levels, set_channels, set_result
-from errors cimport NO_MEMORY, WRONG_VALUE, Error, fail, last_error as error, raise_last
+from errors cimport WRONG_VALUE, Error, fail, last_error as error, raise_last
 from interface.arrays cimport (Text, check_distinct, check_memory, contiguous, copy, has_shape,
                                overlap, pack, spell_shape, strides_of)
 from interface.boxes cimport Number, spell_number, take_boxes
 from plan.boxes cimport Rows
 from plan.memory cimport zeros_for
 from plan.rules cimport RULE_INTEGRATED, RULE_QUANTISED, RULE_SAMPLED
-from plan.structs cimport (FORWARD, GRAD_BOXES, GRAD_INPUT, MAX_PIXEL, MAX_PIXEL_GRAD, Map,
-                           writes_maps)
+from plan.structs cimport FORWARD, GRAD_BOXES, MAX_PIXEL, MAX_PIXEL_GRAD, Map
 from roicy._kernels.machine cimport most_threads
 from roicy._kernels.plan cimport compute_call
 from threads cimport Team
@@ -48,7 +47,8 @@ cdef int check_options(const Request *request) noexcept nogil:
         return fail(WRONG_VALUE, "a request of %zu bytes, expected %zu: compile the caller with "
                     "the cython_api.pxd of this roicy", request.size, sizeof(Request))
     if not ROI_ALIGN <= request.operation <= ROI_POOL_BACKWARD:
-        return fail(WRONG_VALUE, "operation: %d, expected one of roicy.cython_api", request.operation)
+        return fail(WRONG_VALUE, "operation: %d, expected one of roicy.cython_api",
+                    request.operation)
     if request.itemsize != sizeof(float) and request.itemsize != sizeof(double):
         return fail(WRONG_VALUE, "itemsize: %d, expected 4 or 8", request.itemsize)
     if not 0 < scale < INFINITY:
