@@ -44,9 +44,13 @@ KERNELS = {
     }.items()
     for name in names
 }
-PROVIDER = "roicy.onnxruntime.provider", "pyx/provider/provider.pyx"  # ONNX Runtime loads it
-# What Cython needs for typed memoryviews, once for all extensions.  It is also in sys.modules by the
-# last part of its name, which no other package may have.
+# Those that others load: ONNX Runtime, and other people's extensions.
+OTHERS = {
+    "roicy.onnxruntime.provider": "pyx/provider/provider.pyx",
+    "roicy.cython_api": "pyx/interface/cython_api.pyx",
+}
+# What Cython needs for typed memoryviews, once for all extensions.  It is also in sys.modules by
+# the last part of its name, which no other package may have.
 VIEWS = "roicy._kernels.cython_views_of_roicy"
 # Flags of the instruction sets of x86-64.  pyx/simd has a C file for each.
 X86 = {
@@ -95,7 +99,7 @@ def instruction_sets():
 
 def extensions():
     sources = {f"roicy._kernels.{name}": source for name, source in KERNELS.items()}
-    sources.update([PROVIDER])
+    sources.update(OTHERS)
     made = [Extension(name, [source], include_dirs=["pyx"]) for name, source in sources.items()]
     return [*made, Extension(VIEWS, [VIEWS.replace(".", "/") + ".c"])]
 

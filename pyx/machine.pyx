@@ -46,7 +46,7 @@ def bound_processors():
     return c_bound_processors()
 
 
-def most_threads():
+cpdef int most_threads() noexcept nogil:
     """The most threads that a call may use now; 1 if no team can be started.
 
     threadpoolctl and others may lower the limit of the OpenMP runtime at any time.  A limit that is

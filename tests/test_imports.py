@@ -33,6 +33,10 @@ MAY_IMPORT = {
         "roicy._kernels.paste", "roicy._kernels.plan", "roicy.compat.onnx._node",
         "roicy._config", "roicy._threads", "roicy.compat.onnx._table", "roicy.onnxruntime._claims",
     ),
+    "interface": (
+        "interface", "call", "plan", "simd", "errors", "threads", "roicy.cython_api",
+        "roicy._kernels.machine", "roicy._kernels.plan",
+    ),
     # errors.pxd, isa.pyx, machine.pyx, threads.pxd, tuning.pxd
     "": ("simd", "errors", "threads", "tuning", "roicy._kernels.machine"),
 }  # fmt: skip
@@ -49,11 +53,12 @@ FLOORS = (
     ("_arguments", "_boxes", "_levels", "_threads"),
     ("_kernels.machine",),
 )
+PACKAGES = {"provider": "onnxruntime.", "interface": ""}  # of modules that others load
 MODULES = {
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
     for path in (ROOT / "roicy").rglob("*.py")
 } | {
-    f"roicy.{'onnxruntime' if path.parent.name == 'provider' else '_kernels'}.{path.stem}": path
+    f"roicy.{PACKAGES.get(path.parent.name, '_kernels.')}{path.stem}": path
     for path in PYX.rglob("*.pyx")
 }
 # Imports of Cython and Python in Cython, and headers in quotation marks, which Cython's `extern`

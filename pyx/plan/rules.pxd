@@ -11,6 +11,7 @@ from threads cimport Team
 cdef extern from "plan/rules_of_cpu.h" nogil:
     cdef enum:
         RULE_SAMPLED               # those that tables are a little different for
+        RULE_INTEGRATED
         RULE_QUANTISED
         RULE_SINGLE_SAMPLES
         RULE_ROTATED

@@ -7,3 +7,6 @@ cdef int startable(int wanted) noexcept nogil
 
 # Counts that Python's lock is given up, for `lock_releases`; the caller holds it.
 cdef void count_release() noexcept
+
+# The most threads that a call may use now.
+cpdef int most_threads() noexcept nogil

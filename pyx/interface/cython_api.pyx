@@ -1,0 +1,327 @@
+"""The operators for other people's Cython and Numba: a request becomes a call, without Python.
+
+roicy/cython_api.pxd says what a request is, and makes requests of views.  All of it is checked
+before anything is written, and what is wrong is said as the Python functions say it.  Ctrl-C has to
+wait for the end of a call, since nobody here asks for Python's lock.
+"""
+from libc.math cimport INFINITY
+from libc.stdint cimport INT32_MAX, int32_t
+from libc.stdio cimport snprintf
+from libc.stdlib cimport free
+from libc.string cimport memset
+
+from call.call cimport Call, end, make_levels, set_channels, set_result
+from errors cimport WRONG_VALUE, Error, fail, last_error as error, raise_last
+from interface.arrays cimport (Text, check_distinct, check_memory, contiguous, copy, has_shape,
+                               overlap, pack, spell_shape, strides_of)
+from interface.boxes cimport Number, spell_number, take_boxes
+from plan.boxes cimport Rows
+from plan.memory cimport zeros_for
+from plan.rules cimport RULE_INTEGRATED, RULE_QUANTISED, RULE_SAMPLED
+from plan.structs cimport FORWARD, GRAD_BOXES, MAX_PIXEL, MAX_PIXEL_GRAD, Map
+from roicy._kernels.machine cimport most_threads
+from roicy._kernels.plan cimport compute_call
+from threads cimport Team
+
+cdef enum:
+    MOST_THREADS = 1024            # _threads.MOST
+    MAX_EXTENT = 1 << 30           # pixels of a side of a map: _arguments.MOST_PIXELS
+    MAX_SIDE = 1 << 24             # bins of a side of an output: _arguments.MOST_BINS
+    PARTS = 4                      # arrays of a request
+
+
+cdef struct Part:                  # an array of a request
+    const Array *array
+    const char *name               # as the function calls it
+    int size                       # bytes of an element
+    bint written
+    bint given
+
+
+# --- What is asked for
+
+cdef int check_options(const Request *request) noexcept nogil:
+    cdef double scale = request.spatial_scale
+    cdef Number text = spell_number(scale, True)
+    if request.size != sizeof(Request):
+        return fail(WRONG_VALUE, "a request of %zu bytes, expected %zu: compile the caller with "
+                    "the cython_api.pxd of this roicy", request.size, sizeof(Request))
+    if not ROI_ALIGN <= request.operation <= ROI_POOL_BACKWARD:
+        return fail(WRONG_VALUE, "operation: %d, expected one of roicy.cython_api",
+                    request.operation)
+    if request.itemsize != sizeof(float) and request.itemsize != sizeof(double):
+        return fail(WRONG_VALUE, "itemsize: %d, expected 4 or 8", request.itemsize)
+    if not 0 < scale < INFINITY:
+        return fail(WRONG_VALUE, "spatial_scale: %s, expected a finite number above 0", text.at)
+    if not 1 <= request.num_threads <= MOST_THREADS:
+        return fail(WRONG_VALUE, "num_threads: %d, expected an integer from 1 to %d",
+                    request.num_threads, <int>MOST_THREADS)
+    return 0
+
+
+cdef void set_operation(Call *call, const Request *request) noexcept nogil:
+    """Set the rule and the purpose, as roicy/_table.py and operators.py do."""
+    cdef int row = request.operation // 3, direction = request.operation % 3
+    cdef int[4] kinds = [RULE_SAMPLED, RULE_SAMPLED, RULE_INTEGRATED, RULE_QUANTISED]
+    call.purpose = (FORWARD if row < 3 else MAX_PIXEL) + direction
+    call.position_sensitive = row == 1
+    call.rule.kind = kinds[row]
+    if call.rule.kind == RULE_SAMPLED:
+        call.rule.sampling_ratio = request.sampling_ratio
+        call.rule.aligned = call.position_sensitive or request.aligned
+        call.rule.at_least_one = not call.rule.aligned
+    call.rule.inclusive = call.rule.kind == RULE_QUANTISED
+    call.ph, call.pw = <int>request.bins.shape[2], <int>request.bins.shape[3]
+    call.itemsize, call.boxes.width, call.max_boxes = request.itemsize, 4, INT32_MAX
+    call.max_threads = min(request.num_threads, most_threads())
+
+
+# --- Shapes
+
+cdef void list_parts(const Request *request, Part *parts) noexcept nogil:
+    cdef bint forward = request.operation % 3 == 0
+    cdef bint of_maps = request.operation % 3 == 1
+    cdef bint of_pool = request.operation >= ROI_POOL
+    cdef bint has_extra = request.operation == ROI_POOL_BACKWARD or not (forward or of_maps)
+    parts[0] = Part(&request.maps, b"grad_input" if of_maps else b"input", request.itemsize,
+                    of_maps, True)
+    parts[1] = Part(&request.bins, b"out" if forward else b"grad_output", request.itemsize,
+                    forward, True)
+    parts[2] = Part(&request.boxes, b"boxes", request.itemsize, False, True)
+    parts[3] = Part(&request.extra, b"argmax" if of_pool else b"grad_boxes",
+                    sizeof(int32_t) if of_pool else request.itemsize,
+                    forward or not of_maps, has_extra or of_pool and request.extra.data != NULL)
+
+
+cdef int check_extents(const Request *request, const Part *parts) noexcept nogil:
+    """Check that maps and bins can be counted, and rows of boxes have their columns."""
+    cdef Py_ssize_t images = request.maps.shape[0]
+    cdef Py_ssize_t height = request.maps.shape[2], width = request.maps.shape[3]
+    cdef Py_ssize_t ph = request.bins.shape[2], pw = request.bins.shape[3]
+    cdef Py_ssize_t[4] rows = [request.boxes.shape[0], 5, 1, 1]
+    cdef bint of_pool = request.operation >= ROI_POOL
+    cdef Text given = spell_shape(&request.bins, 4)
+    if height > MAX_EXTENT or width > MAX_EXTENT:
+        return fail(WRONG_VALUE, "%s: a map of %zd x %zd pixels, expected at most %d a side",
+                    parts[0].name, height, width, <int>MAX_EXTENT)
+    if images > INT32_MAX:
+        return fail(WRONG_VALUE, "%s: %zd images, expected less than 2**31", parts[0].name, images)
+    if of_pool and parts[3].given and height * width > INT32_MAX:
+        return fail(WRONG_VALUE, "%s: a map of %zd x %zd pixels, expected less than 2**31, which "
+                    "int32 argmax can count", parts[0].name, height, width)
+    if not (1 <= ph <= MAX_SIDE and 1 <= pw <= MAX_SIDE):
+        return fail(WRONG_VALUE, "%s: shape %s, expected at least one bin, and at most %d a side",
+                    parts[1].name, given.at, <int>MAX_SIDE)
+    given = spell_shape(&request.boxes, 2)
+    if not has_shape(&request.boxes, rows):
+        return fail(WRONG_VALUE, "boxes: shape %s, expected (K, 5) with rows [batch_index, x1, y1, "
+                    "x2, y2]", given.at)
+    return 0
+
+
+cdef int check_shape(
+        const Part *part, const Py_ssize_t *shape, int axes, const char *why) noexcept nogil:
+    cdef Array right
+    cdef Text given, expected
+    if has_shape(part.array, shape):
+        return 0
+    right = contiguous(NULL, shape, 1)
+    given, expected = spell_shape(part.array, axes), spell_shape(&right, axes)
+    return fail(WRONG_VALUE, "%s: shape %s, expected %s%s", part.name, given.at, expected.at, why)
+
+
+cdef int check_shapes(const Call *call, const Request *request, const Part *parts) noexcept nogil:
+    """Check the shapes that follow from others: of bins, argmax and gradients of boxes."""
+    cdef Py_ssize_t boxes = request.boxes.shape[0]
+    cdef Py_ssize_t[4] of_bins = [boxes, call.channels, call.ph, call.pw]
+    cdef Py_ssize_t[4] of_boxes = [boxes, 5, 1, 1]
+    cdef Text why, maps = spell_shape(&request.maps, 4)
+    why.at[0] = 0
+    if not parts[1].written:
+        snprintf(why.at, sizeof(why), ", for %zd boxes and input of shape %s", boxes, maps.at)
+    if check_shape(&parts[1], of_bins, 4, why.at) < 0:
+        return -1
+    if call.purpose == GRAD_BOXES:
+        return check_shape(&parts[3], of_boxes, 2, b"")
+    return check_shape(&parts[3], of_bins, 4, b"") if parts[3].given else 0
+
+
+cdef int check_written(const Part *parts) noexcept nogil:
+    """Check that what is written has memory of its own."""
+    cdef int i, k
+    for i in range(PARTS):
+        if not (parts[i].written and parts[i].given):
+            continue
+        if check_distinct(parts[i].array, parts[i].name) < 0:
+            return -1
+        for k in range(PARTS):
+            if k != i and parts[k].given and overlap(parts[i].array, parts[i].size,
+                                                     parts[k].array, parts[k].size):
+                return fail(WRONG_VALUE, "%s: overlaps memory that the call %s", parts[i].name,
+                            b"writes" if parts[k].written else b"reads")
+    return 0
+
+
+cdef void set_map(Call *call, const Request *request) noexcept nogil:
+    cdef Map *map = &call.jobs.map
+    cdef const Array *maps = &request.maps
+    map.data, map.itemsize = <char*>maps.data, call.itemsize
+    map.dtype = c'f' if call.itemsize == sizeof(float) else c'd'
+    map.images, map.rows, map.columns = maps.shape[0], maps.shape[2], maps.shape[3]
+    map.strides = strides_of(maps, call.itemsize)
+    call.input_channels = maps.shape[1]
+    call.jobs.scale.y = call.jobs.scale.x = request.spatial_scale
+
+
+cdef int describe(Call *call, const Request *request, Part *parts) noexcept nogil:
+    """Make a call of a request."""
+    cdef Rows rows
+    cdef int i
+    if check_options(request) < 0:
+        return -1
+    list_parts(request, parts)
+    for i in range(PARTS):
+        if parts[i].given and check_memory(parts[i].array, parts[i].name, parts[i].size) < 0:
+            return -1
+    if check_extents(request, parts) < 0 or make_levels(call, 1) < 0:
+        return -1
+    set_operation(call, request)
+    set_map(call, request)
+    if not set_channels(call):
+        return fail(WRONG_VALUE, "%s: %zd channels, expected a multiple of the %d x %d bins of %s",
+                    parts[0].name, call.input_channels, call.ph, call.pw, parts[1].name)
+    if check_shapes(call, request, parts) < 0 or check_written(parts) < 0:
+        return -1
+    rows.start, rows.count = <const char*>request.boxes.data, request.boxes.shape[0]
+    rows.kind = c'f' if call.itemsize == sizeof(float) else c'd'
+    rows.row, rows.column = request.boxes.strides[0], request.boxes.strides[1]
+    return take_boxes(call, &rows)
+
+
+# --- Computing
+
+cdef int run(Call *call) noexcept nogil:
+    cdef Team team
+    cdef Error failure
+    team.parallel_for, team.context, team.looks_for_signals, team.until = NULL, NULL, False, 0
+    if compute_call(call, &team, &failure) == 0:
+        return 0
+    return fail(failure.kind, "%s", failure.text)
+
+
+cdef int compute_boxes_gradient(Call *call, const Request *request) noexcept nogil:
+    """A call has rows of four numbers, and the caller has five."""
+    cdef Py_ssize_t[4] shape = [call.boxes.count, 4, 1, 1]
+    cdef Array found, rows = request.extra
+    cdef void *sums = zeros_for(call.boxes.count * 4, call.itemsize)
+    cdef Py_ssize_t k
+    cdef int failed
+    if sums == NULL:
+        return -1
+    call.grad_boxes = sums
+    set_result(call, request.bins.data, strides_of(&request.bins, call.itemsize))
+    failed = run(call)
+    if not failed:
+        for k in range(call.boxes.count):
+            memset(<char*>rows.data + k * rows.strides[0], 0, call.itemsize)
+        found = contiguous(sums, shape, call.itemsize)
+        rows.data, rows.shape[1] = <char*>rows.data + rows.strides[1], 4
+        copy(&found, &rows, call.itemsize)
+    free(sums)
+    return failed
+
+
+cdef int say_index(const Array *argmax, Py_ssize_t pixels) noexcept nogil:
+    """Say which box has an index of no pixel."""
+    cdef Py_ssize_t of_box = argmax.strides[0] // sizeof(int32_t), i = 0
+    cdef const int32_t *indices = <const int32_t*>argmax.data
+    while -1 <= indices[i] < pixels:
+        i += 1
+    return fail(WRONG_VALUE, "argmax[%zd]: an index that is neither -1 nor less than the %zd "
+                "pixels of the map", i // of_box, pixels)
+
+
+cdef int compute_pool_gradient(Call *call, const Request *request) noexcept nogil:
+    """The pass takes arrays whose elements lie end to end."""
+    cdef Array bins, argmax, maps
+    cdef void *new_bins = NULL
+    cdef void *new_argmax = NULL
+    cdef void *new_maps = NULL
+    cdef int failed = -1
+    if (pack(&request.bins, &bins, call.itemsize, True, &new_bins) == 0
+            and pack(&request.extra, &argmax, sizeof(int32_t), True, &new_argmax) == 0
+            and pack(&request.maps, &maps, call.itemsize, False, &new_maps) == 0):
+        call.jobs.map.data = <char*>maps.data
+        call.jobs.map.strides = strides_of(&maps, call.itemsize)
+        call.jobs.argmax, call.jobs.bad = <int32_t*>argmax.data, &call.bad
+        call.jobs.argmax_strides = strides_of(&argmax, sizeof(int32_t))
+        set_result(call, bins.data, strides_of(&bins, call.itemsize))
+        failed = run(call)
+        if call.bad:
+            failed = say_index(&argmax, call.jobs.map.rows * call.jobs.map.columns)
+        elif not failed and new_maps != NULL:
+            copy(&maps, &request.maps, call.itemsize)
+    free(new_bins)
+    free(new_argmax)
+    free(new_maps)
+    return failed
+
+
+cdef int compute_described(Call *call, const Request *request) noexcept nogil:
+    if call.purpose == GRAD_BOXES:
+        return compute_boxes_gradient(call, request)
+    if call.purpose == MAX_PIXEL_GRAD:
+        return compute_pool_gradient(call, request)
+    if call.purpose == MAX_PIXEL and request.extra.data != NULL:
+        call.jobs.argmax = <int32_t*>request.extra.data
+        call.jobs.argmax_strides = strides_of(&request.extra, sizeof(int32_t))
+    set_result(call, request.bins.data, strides_of(&request.bins, call.itemsize))
+    return run(call)
+
+
+cdef int compute(const Request *request) noexcept nogil:
+    cdef Call call
+    cdef Part[PARTS] parts
+    cdef int failed
+    memset(&call, 0, sizeof(call))
+    failed = describe(&call, request, parts)
+    if not failed:
+        failed = compute_described(&call, request)
+    end(&call)
+    return failed
+
+
+cdef int compute_or_raise(const Request *request) except -1 nogil:
+    if compute(request) < 0:
+        with gil:
+            raise_last()
+    return 0
+
+
+cdef int compute_contiguous(
+        int operation, void *maps, const void *boxes, void *bins, void *extra,
+        const Py_ssize_t *sizes, const double *options) noexcept nogil:
+    cdef Request request
+    cdef int itemsize = <int>sizes[7]
+    cdef bint of_sensitive = operation // 3 == 1
+    cdef Py_ssize_t[4] rows = [sizes[4], 5, 1, 1]
+    cdef Py_ssize_t[4] of_bins = [sizes[4], sizes[1], sizes[5], sizes[6]]
+    memset(&request, 0, sizeof(request))
+    request.size, request.operation, request.itemsize = sizeof(request), operation, itemsize
+    request.spatial_scale, request.sampling_ratio = options[0], <int>options[1]
+    request.aligned, request.num_threads = options[2] != 0, <int>options[3]
+    request.maps = contiguous(maps, sizes, itemsize)
+    request.boxes = contiguous(<void*>boxes, rows, itemsize)
+    if of_sensitive:
+        of_bins[1] //= max(sizes[5] * sizes[6], 1)
+    request.bins = contiguous(bins, of_bins, itemsize)
+    if operation >= ROI_POOL:
+        request.extra = contiguous(extra, of_bins, sizeof(int32_t))
+    elif operation % 3 == 2:
+        request.extra = contiguous(extra, rows, itemsize)
+    return compute(&request)
+
+
+def last_error():
+    """Return why the last call of this thread failed that returned -1."""
+    return error.text.decode()
