@@ -154,12 +154,12 @@ def backward_samples(plan: Plan, grad: np.ndarray, out: np.ndarray, products: bo
 
 def backward_boxes(plan: Plan, grad: np.ndarray) -> Any:
     """Return the gradients of the boxes of weighted sums, in the format that boxes came in."""
-    out = np.zeros((plan.count, plan.edges), plan.dtype)
-    plan.grad_boxes(grad, out, MAX_BOXES)
     boxes = plan.given_boxes
-    if isinstance(boxes, (list, tuple)):
-        ends = list(itertools.accumulate(len(rows) for rows in boxes))
-        return np.split(out, ends[:-1]) if boxes else []
-    if boxes.shape[1] == plan.edges:
+    listed = isinstance(boxes, (list, tuple))
+    columns = plan.edges if listed else boxes.shape[1]  # the first may be the image
+    out = np.empty((plan.count, columns), plan.dtype)
+    plan.grad_boxes(grad, out, MAX_BOXES)
+    if not listed:
         return out
-    return np.concatenate([np.zeros((len(out), 1), out.dtype), out], axis=1)
+    ends = list(itertools.accumulate(len(rows) for rows in boxes))
+    return np.split(out, ends[:-1]) if boxes else []

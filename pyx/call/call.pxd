@@ -11,6 +11,7 @@ arrays, and ONNX Runtime's nodes and roicy.cython_api for pointers.
 """
 from libc.stdint cimport INT32_MAX, int32_t
 from libc.stdlib cimport calloc, free
+from libc.string cimport memset
 
 from call.finish cimport clear_empty_levels
 from errors cimport NO_MEMORY, WRONG_PLAN, WRONG_VALUE, fail
@@ -55,7 +56,8 @@ cdef struct Call:
     # results beside those that jobs know
     char *small                    # the output in a type of 2 or fewer bytes, or NULL
     int small_dtype                # NumPy's character of that type
-    void *grad_boxes               # [boxes][numbers of a box], all zeros
+    void *grad_boxes               # [boxes][grad_columns], of which a box has the last
+    Py_ssize_t grad_columns
     bint trusts_argmax             # indices are checked as they are used, and not before
     int32_t bad                    # 1 once an index of no pixel was met
     # the plan
@@ -277,7 +279,7 @@ cdef inline Py_ssize_t sums_per_box(const Call *call) noexcept nogil:
 
 cdef inline void add_partial_sums(Call *call, const double *sums, Py_ssize_t rows) noexcept nogil:
     """Add up the partial sums [sums_per_box][rows][numbers of a box] of the boxes of a step."""
-    cdef Py_ssize_t level, i, row = 0, groups = sums_per_box(call), group
+    cdef Py_ssize_t level, i, row = 0, groups = sums_per_box(call), group, at
     cdef int edges = call.boxes.width, e
     cdef const LevelJob *job
     cdef double total
@@ -288,10 +290,11 @@ cdef inline void add_partial_sums(Call *call, const double *sums, Py_ssize_t row
                 total = sums[row * edges + e]
                 for group in range(1, groups):
                     total += sums[(group * rows + row) * edges + e]
+                at = (job.tables.rows[i] + 1) * call.grad_columns - edges + e
                 if call.itemsize == sizeof(float):
-                    (<float*>call.grad_boxes)[job.tables.rows[i] * edges + e] = <float>total
+                    (<float*>call.grad_boxes)[at] = <float>total
                 else:
-                    (<double*>call.grad_boxes)[job.tables.rows[i] * edges + e] = total
+                    (<double*>call.grad_boxes)[at] = total
             row += 1
 
 
@@ -371,6 +374,8 @@ cdef inline int compute(void *given, Team *team) noexcept nogil:
     call.team = team
     if not call.begun and begin(call) < 0:
         return -1
+    if call.purpose == GRAD_BOXES and call.grad_boxes != NULL:
+        memset(call.grad_boxes, 0, call.boxes.count * call.grad_columns * call.itemsize)
     if argmax_is_wrong(call) != 0:
         return 0 if call.bad else -1
     while more > 0:

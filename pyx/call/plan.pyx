@@ -272,6 +272,20 @@ cdef void *start_of(const element[:, :, :, :] view, Strides *strides) noexcept:
     return <void*>&view[0, 0, 0, 0]
 
 
+cdef bint lies_apart(array, const Py_buffer *target) except -1:
+    """Whether an array cannot share memory with `target`.
+
+    NumPy's function gives up Python's lock to say so, and here are only ranges to compare.
+    """
+    cdef Py_buffer view
+    cdef bint apart
+    if not has_buffer(array, ndarray, &view):
+        return False
+    apart = disjoint(&view, target)
+    PyBuffer_Release(&view)
+    return apart
+
+
 cdef void *numbers_of(array, bint written, int itemsize, Strides *strides) except? NULL:
     """Where an array of four axes begins, of the type of the computation.
 
@@ -431,10 +445,13 @@ cdef class Plan:
             right = right and target.shape[i] == <Py_ssize_t>extent
         for i in range(self.held if right else 0):
             right = right and disjoint(&self.buffers[i], &target)
+        if right and type(self.given_boxes) is ndarray:
+            right = lies_apart(self.given_boxes, &target)
+        elif right:
+            for part in self.given_boxes:
+                right = right and lies_apart(part, &target)
         PyBuffer_Release(&target)
-        if not right or type(self.given_boxes) is ndarray:
-            return right and not np.may_share_memory(self.given_boxes, out)
-        return not any([np.may_share_memory(part, out) for part in self.given_boxes])
+        return right
 
     def bind(self, maps):
         """Say where the gradients of the maps are, in the layout of the call."""
@@ -494,19 +511,20 @@ cdef class Plan:
         self.compute()
 
     def grad_boxes(self, grad_output, out, Py_ssize_t max_boxes=INT32_MAX):
-        """out (boxes, numbers of a box), all zeros = the gradients of the boxes."""
+        """out (boxes, columns) = the gradients of boxes, in their last columns, and 0."""
         cdef float[:, ::1] floats
         cdef double[:, ::1] doubles
+        cdef Call *call = &self.call
         self.set_result(grad_output, False)
-        self.call.max_boxes = max_boxes
-        if self.call.boxes.count == 0:
+        call.max_boxes = max_boxes
+        if call.boxes.count == 0:
             return
-        if self.call.itemsize == sizeof(float):
+        if call.itemsize == sizeof(float):
             floats = out
-            self.call.grad_boxes = &floats[0, 0]
+            call.grad_boxes, call.grad_columns = &floats[0, 0], floats.shape[1]
         else:
             doubles = out
-            self.call.grad_boxes = &doubles[0, 0]
+            call.grad_boxes, call.grad_columns = &doubles[0, 0], doubles.shape[1]
         self.compute()
 
     def max_pixel_grad(self, grad_output, argmax, bint trusts_argmax):

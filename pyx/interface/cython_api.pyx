@@ -218,7 +218,7 @@ cdef int compute_boxes_gradient(Call *call, const Request *request) noexcept nog
     cdef int failed
     if sums == NULL:
         return -1
-    call.grad_boxes = sums
+    call.grad_boxes, call.grad_columns = sums, 4
     set_result(call, request.bins.data, strides_of(&request.bins, call.itemsize))
     failed = run(call)
     if not failed:
