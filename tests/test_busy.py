@@ -1,10 +1,12 @@
 """Calls and sessions beside busy Python threads, as `bench --busy` times them."""
 
+import functools
 import threading
 
+import numpy as np
 import pytest
 
-from roicy.bench import busy
+from roicy.bench import busy, compare_threads, sessions
 
 
 def test_busy_threads(monkeypatch):
@@ -34,7 +36,6 @@ def test_sessions_beside_busy_threads(monkeypatch):
     """Both sessions of a pair compute the same, and roicy's provider has the nodes of one."""
     pytest.importorskip("onnx")
     pytest.importorskip("onnxruntime")
-    from roicy.bench import sessions
 
     monkeypatch.setattr(busy, "LEAST", 2)
     monkeypatch.setattr(busy, "ROUNDS", 1)
