@@ -1,6 +1,6 @@
 """Nodes: what a RoI node or a pyramid computes, from tensors to tensors, without Python.
 
-Python says once what a node is (roicy/onnxruntime/_nodes.py).  In each run, `compute_node` makes a
+Python says once what a node is (roicy/compat/onnx/_node.py).  In each run, `compute_node` makes a
 call of its tensors and has it computed on the session's own threads.  What it does not expect, such
 as a box that is not finite, it leaves to Python, which computes it or says what is wrong.
 """
