@@ -171,7 +171,7 @@ def paste_masks(
 
     def plain() -> np.ndarray:
         numbers = given if given.dtype == computed else given.astype(computed)
-        if not all(stride % numbers.itemsize == 0 for stride in numbers.strides):
+        if not numbers.flags.aligned:
             numbers = numbers.copy()
         return numbers.transpose(0, 2, 1) if coded else numbers
 
