@@ -219,7 +219,7 @@ class Call:
         self._rule = nearest, border, 0.0 if aligned else 0.5
         if not self.weights.size:  # there may be as many points as no memory has room for
             counts = (0,) * len(counts)
-        self._levels = _levels(extents, counts, aligned, self.computed)
+        self.levels = _levels(extents, counts, aligned, self.computed)
 
     def convert(self, array: np.ndarray) -> np.ndarray:
         """Return an array of the type that is computed in, without gaps."""
@@ -233,7 +233,7 @@ class Call:
         if value.dtype != self.computed or not dense:
             value = self.convert(value)
         weights = self.convert(self.weights).reshape(self.flat)
-        return value, self.convert(self.locations), weights, self._levels, self._rule
+        return value, self.convert(self.locations), weights, self.levels, self._rule
 
 
 def shapes_of(value: Any) -> tuple[tuple[int, int], ...]:

@@ -26,10 +26,11 @@ MAY_IMPORT = {
     "images": (
         "images", "simd", "errors", "threads", "tuning", "plan.boxes", "roicy._kernels.isa",
     ),
-    "attention": ("attention", "simd", "threads", "roicy._kernels.isa"),
+    "attention": ("attention", "simd", "errors", "threads", "roicy._kernels.isa"),
     "labels": ("labels", "images", "simd", "errors", "threads", "tuning", "roicy._kernels.isa"),
     "provider": (
-        "provider", "call", "plan", "images.places", "simd", "errors", "threads",
+        "provider", "call", "plan", "images.places", "attention.structs", "simd", "errors",
+        "threads", "roicy._kernels.attention", "roicy._kernels.isa",
         "roicy._kernels.paste", "roicy._kernels.plan", "roicy.compat.onnx._node",
         "roicy._config", "roicy._threads", "roicy.compat.onnx._table", "roicy.onnxruntime._claims",
     ),

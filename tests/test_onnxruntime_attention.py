@@ -1,5 +1,7 @@
 """Groups of nodes that are one call of deformable_attention, as exporters write them."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 from onnx_models import (
@@ -148,17 +150,31 @@ def arrays_of(model, rng, **some):
     return made
 
 
-def assert_claimed(model, rng, count=1, least=1e-5, options=(), **extents):
-    """Check that so many groups are taken, and that numbers are ONNX Runtime's own."""
-    titles, session = claimed(model, *options)
-    assert [title.partition(" of ")[0] for title in titles] == ["deformable attention"] * count
-    inputs = arrays_of(model, rng, **extents)
-    outputs = zip(session.run(None, inputs), alone(model).run(None, inputs), strict=True)
-    for got, expected in outputs:
+def by_python(*_):
+    raise AssertionError("a group is computed by Python")
+
+
+def assert_the_same(session, model, inputs, least=1e-5):
+    for got, expected in zip(
+        session.run(None, inputs), alone(model).run(None, inputs), strict=True
+    ):
         assert got.dtype == expected.dtype
         np.testing.assert_allclose(
             got, expected, rtol=0, atol=least * np.abs(expected).max(initial=0)
         )
+
+
+def assert_claimed(model, rng, count=1, least=1e-5, options=(), again=True, **extents):
+    """Check that so many groups are taken, and that numbers are ONNX Runtime's own, also in a
+    second run, which needs no Python.
+    """
+    titles, session = claimed(model, *options)
+    assert [title.partition(" of ")[0] for title in titles] == ["deformable attention"] * count
+    assert_the_same(session, model, arrays_of(model, rng, **extents), least)
+    with pytest.MonkeyPatch.context() as patched:
+        if again:
+            patched.setattr(Attention, "run", by_python)
+        assert_the_same(session, model, arrays_of(model, rng, **extents), least)
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -233,6 +249,37 @@ def test_locations_that_are_not_finite(rng):
     assert titles and np.isnan(got).all()
 
 
+def test_recipes_of_several_extents(rng, monkeypatch):
+    """The last four are kept.  Levels may have other sizes, and as many pixels."""
+    model = parsed(TORCHSCRIPT)
+    _, session = claimed(model)
+    turned = {"h0": 5, "w0": 6}
+    kinds = [{"n": 1}, {"n": 2}, turned, {"n": 3}, {"n": 4}]
+    inputs = [arrays_of(model, rng, **kind) for kind in kinds]
+    for one in inputs:
+        assert_the_same(session, model, one)
+    monkeypatch.setattr(Attention, "run", by_python)
+    for one in inputs[:0:-1]:
+        assert_the_same(session, model, one)
+    with pytest.raises(Exception, match="computed by Python"):
+        session.run(None, inputs[0])
+
+
+def test_recipes_of_several_threads(rng):
+    """Recipes are replaced while others carry them out."""
+    model = parsed(TORCHSCRIPT)
+    _, session = claimed(model)
+    inputs = [arrays_of(model, rng, n=n) for n in range(1, 8)]
+    expected = [session.run(None, one)[0] for one in inputs]
+
+    def run(first):
+        order = [(first + 3 * i) % 7 for i in range(60)]
+        return all(np.array_equal(session.run(None, inputs[i])[0], expected[i]) for i in order)
+
+    with ThreadPoolExecutor(4) as pool:
+        assert all(pool.map(run, range(4)))
+
+
 def test_wrong_batch(rng):
     model = parsed(TORCHSCRIPT)
     _, session = claimed(model)
@@ -282,7 +329,7 @@ def test_extents_of_a_run(case, rng, monkeypatch):
     monkeypatch.setattr(
         Attention, "_one_by_one", lambda *given: found.append(given[2]) or compute(*given)
     )
-    assert_claimed(parsed(text), rng, **extents)
+    assert_claimed(parsed(text), rng, again=not is_something_else, **extents)
     assert bool(found) == is_something_else
 
 
@@ -397,7 +444,7 @@ def test_what_is_laid_out_otherwise(change, rng):
 def test_nodes_one_by_one(change, rng, monkeypatch):
     """Whatever a group consists of, its nodes can be computed as ONNX Runtime does."""
     monkeypatch.setattr(Attention, "_counts", lambda *_: ({}, "unlike"))
-    assert_claimed(parsed(DYNAMO.replace(*THE_SAME[change])), rng)
+    assert_claimed(parsed(DYNAMO.replace(*THE_SAME[change])), rng, again=False)
 
 
 @pytest.mark.parametrize(

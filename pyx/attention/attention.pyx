@@ -11,6 +11,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
 from attention.structs cimport Attention, Part
+from errors cimport NO_MEMORY, Error, fail, last_error
 from roicy._kernels.isa cimport tables
 from simd.structs cimport LANE_BYTES, real
 from simd.table cimport Simd
@@ -88,11 +89,43 @@ cdef int run_value(Job *job, Team *team) noexcept nogil:
 cdef int attend(void *given, Team *team) noexcept nogil:
     """Compute what has a place to go to."""
     cdef Job *job = <Job*>given
-    if job.call.grad_value != NULL and run_value(job, team) < 0:
-        return -1
-    if job.call.out != NULL or job.call.grad_locations != NULL:
-        return run_queries(job, team)
-    return 0
+    cdef int failed = 0
+    job.call.zeros = calloc(max(job.call.channels, <Py_ssize_t>1), sizeof(double))
+    if job.call.zeros == NULL:
+        return fail(NO_MEMORY, "no room for %zd zeros", job.call.channels)
+    if job.call.grad_value != NULL:
+        failed = run_value(job, team)
+    if not failed and (job.call.out != NULL or job.call.grad_locations != NULL):
+        failed = run_queries(job, team)
+    free(<void*>job.call.zeros)
+    return failed
+
+
+cdef bint set_threads(Job *job, Py_ssize_t size, int threads) noexcept nogil:
+    """Choose functions for numbers of so many bytes, and threads.  Whether there is little to do.
+    """
+    cdef const Attention *call = &job.call
+    # four pixels a point
+    cdef double cost = 4.0 * job.images * call.queries * call.heads * call.points
+    cdef bint small
+    job.simd, job.lanes = tables + (size == sizeof(double)), LANE_BYTES // size
+    small = cost * (call.channels // job.lanes + 1) <= SERIAL_VECTORS
+    job.threads = 1 if small else threads
+    return small
+
+
+cdef int compute_attention(
+        const Attention *call, Py_ssize_t images, Py_ssize_t size, int threads, Team *team,
+        Error *error) noexcept nogil:
+    cdef Job job
+    cdef int failed
+    memset(&job, 0, sizeof(job))
+    job.call, job.images = call[0], images
+    set_threads(&job, size, threads)
+    failed = attend(&job, team)
+    if failed:
+        error[0] = last_error
+    return failed
 
 
 # Where arrays lie.  Whoever calls `compute` holds them.
@@ -104,7 +137,6 @@ cdef int set_inputs(
         const real[:, ::1] scales) except -1:
     cdef Attention *call = &job.call
     cdef Py_ssize_t size = sizeof(real)
-    job.simd, job.lanes = tables + (size == sizeof(double)), LANE_BYTES // size
     job.images, call.pixels, call.channels = value.shape[0], value.shape[1], value.shape[3]
     call.image, call.pixel, call.head = (
         value.strides[0] // size, value.strides[1] // size, value.strides[2] // size)
@@ -152,8 +184,7 @@ def compute(given, grad, outs, int threads):
         return
     cdef Job job
     cdef Attention *call = &job.call
-    cdef double cost
-    cdef bint small, single
+    cdef bint single
     memset(&job, 0, sizeof(job))
     value, locations, weights, (levels, scales), (call.nearest, call.border, call.shift) = given
     flat, single = locations.reshape(-1), value.itemsize == sizeof(float)
@@ -164,14 +195,4 @@ def compute(given, grad, outs, int threads):
     call.grad, call.out = start(grad, single, False), start(outs[0], single)
     call.grad_value = start(outs[1], single)
     call.grad_locations, call.grad_weights = start(outs[2], single), start(outs[3], single)
-    # four pixels a point
-    cost = 4.0 * job.images * call.queries * call.heads * call.points
-    small = cost * (call.channels // job.lanes + 1) <= SERIAL_VECTORS
-    job.threads = 1 if small else threads
-    call.zeros = calloc(max(call.channels, 1), sizeof(double))
-    if call.zeros == NULL:
-        raise MemoryError(f"no room for {call.channels} zeros")
-    try:
-        run_call(attend, &job, small)
-    finally:
-        free(<void*>call.zeros)
+    run_call(attend, &job, set_threads(&job, value.itemsize, threads))

@@ -159,7 +159,8 @@ cdef struct Group:               # OrtNodeComputeInfo, and what is ours
     Status (*compute)(void*, void*, void*) noexcept nogil
     void (*release_state)(void*, void*) noexcept nogil
     void *computation            # of roicy/onnxruntime
-    void *node                   # struct Node of nodes.pxd, or NULL where Python computes
+    void *node                   # struct RoiNode of nodes.pxd, or NULL
+    void *recipes                # struct Recipes of recipes.pxd where there is no node
 
 cdef struct Kernel:              # OrtKernelImpl, and what is ours
     uint32_t version

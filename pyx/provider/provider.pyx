@@ -31,7 +31,11 @@ from provider.nodes cimport roi_node
 from provider.tensors cimport AnyNode
 from provider.python cimport (
     PyErr_Print, PyGILState_Ensure, PyGILState_Release, PyImport_ImportModule, Py_IsInitialized,
-    call, forget, kept, new, release_groups, release_kernel)
+    call, forget, kept, new, release_kernel)
+from provider.recipes cimport (
+    Recipe, Recipes, compute_recipe, give_back, keep, read_all, recipe_of, recipes_of,
+    release_groups, take)
+from provider.tensors cimport Tensor
 
 from roicy._config import __version__
 from roicy._threads import resolve
@@ -143,8 +147,9 @@ cdef class Output:               # makes an output of a node, of a shape; None i
         return made
 
 
-cdef Status compute_in_python(void *computation, void *context) noexcept with gil:
-    """Have Python compute a node."""
+cdef Status compute_in_python(
+        void *computation, void *context, Recipe **recipe) noexcept with gil:
+    """Have Python compute a node, or make a recipe of it, which has one user then."""
     cdef const void *value = NULL
     cdef size_t count
     cdef Output output = Output()
@@ -162,7 +167,9 @@ cdef Status compute_in_python(void *computation, void *context) noexcept with gi
             if output.count < 4:
                 output.read[output.count] = span
                 output.count += 1
-        call((<object>computation).run, (arrays, output))
+        made = call((<object>computation).run, (arrays, output))
+        if made is not None:
+            recipe[0] = recipe_of(made)
     except BaseException as error:
         return failure(error)
     return NULL
@@ -172,7 +179,7 @@ cdef inline Status compute(const void *node, void *computation, void *context) n
     cdef Status status = NULL
     if node != NULL and (<const AnyNode*>node).compute(<const AnyNode*>node, context, &status):
         return status
-    return compute_in_python(computation, context)
+    return compute_in_python(computation, context, NULL)
 
 
 cdef AnyNode *node_of(object computation) except? NULL:
@@ -388,7 +395,27 @@ cdef Status get_capability(void *ep, const void *graph, void *support) noexcept 
 
 
 cdef Status compute_group(void *group, void *state, void *context) noexcept nogil:
-    return compute((<Group*>group).node, (<Group*>group).computation, context)
+    """Compute a group as its node, by a recipe, or in Python, which may make a recipe."""
+    cdef Group *of = <Group*>group
+    cdef Recipes *recipes = <Recipes*>of.recipes
+    cdef Recipe *recipe = NULL
+    cdef Tensor *tensors
+    cdef Status status = NULL
+    cdef bint known
+    if recipes == NULL:
+        return compute(of.node, of.computation, context)
+    tensors = read_all(recipes, context, &known, &status)
+    if status == NULL and known:
+        recipe = take(recipes, tensors)
+    if status == NULL and recipe == NULL:
+        status = compute_in_python(of.computation, context, &recipe)
+        if recipe != NULL:
+            keep(recipes, recipe)
+    if recipe != NULL:
+        status = compute_recipe(recipe, tensors, recipes.threads, context)
+        give_back(recipes, recipe)
+    free(tensors)
+    return status
 
 
 cdef Status compile_nodes(void *ep, const void **graphs, const void **nodes, size_t count,
@@ -405,6 +432,7 @@ cdef Status compile_nodes(void *ep, const void **graphs, const void **nodes, siz
             groups[i] = group = <Group*>new(sizeof(Group))
             group.version, group.compute = API_VERSION, compute_group
             group.computation, group.node = kept(found), node_of(found)
+            group.recipes = recipes_of(found) if group.node == NULL else NULL
             group.create_state, group.release_state = create_state, ignore
     except BaseException as error:
         release_groups(ep, groups, count)

@@ -2,7 +2,7 @@
 from cpython.ref cimport Py_DECREF, Py_INCREF, PyObject
 from libc.stdlib cimport calloc, free
 
-from provider.abi cimport Group, Kernel
+from provider.abi cimport Kernel
 
 cdef extern from * nogil:
     bint Py_IsInitialized()
@@ -62,16 +62,6 @@ cdef inline object call(function, tuple arguments):
         result = call(function, arguments)
         follow_with(error)
         return result
-
-
-cdef inline void release_groups(void *ep, void **groups, size_t count) noexcept nogil:
-    cdef size_t i
-    for i in range(count):
-        if groups[i] != NULL:
-            forget((<Group*>groups[i]).computation)
-            free((<Group*>groups[i]).node)
-            free(groups[i])
-            groups[i] = NULL
 
 
 cdef inline void release_kernel(void *kernel) noexcept nogil:

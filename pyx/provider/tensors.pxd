@@ -72,61 +72,74 @@ cdef inline Rows rows_of(const Tensor *tensor) noexcept nogil:
     return rows
 
 
-cdef inline bint read_tensor(Run *run, const void *value, Tensor *tensor) noexcept nogil:
+cdef inline bint read_tensor(const void *value, Tensor *tensor, Status *status) noexcept nogil:
     """Describe a tensor; False if it has a type that only Python knows, or with a status."""
     cdef size_t i
-    run.status = (<Status (*)(const void*, int*, const int64_t**, size_t*) noexcept nogil>
-                  api[TENSOR_TYPE_AND_EXTENTS])(value, &tensor.kind, &tensor.extents, &tensor.rank)
-    if run.status != NULL or dtype_of(tensor.kind) == 0:
+    status[0] = (<Status (*)(const void*, int*, const int64_t**, size_t*) noexcept nogil>
+                 api[TENSOR_TYPE_AND_EXTENTS])(value, &tensor.kind, &tensor.extents, &tensor.rank)
+    if status[0] != NULL or dtype_of(tensor.kind) == 0:
         return False
     tensor.elements, tensor.data = 1, NULL
     for i in range(tensor.rank):
         tensor.elements *= tensor.extents[i]
     if tensor.elements > 0:
-        run.status = (<One>api[GET_TENSOR_DATA])(value, &tensor.data)
+        status[0] = (<One>api[GET_TENSOR_DATA])(value, &tensor.data)
     tensor.span.start = tensor.data
     tensor.span.bytes = tensor.elements * size_of(dtype_of(tensor.kind))
-    return run.status == NULL
+    return status[0] == NULL
+
+
+cdef inline bint read_input(
+        void *context, size_t place, Tensor *tensor, Status *status) noexcept nogil:
+    """Describe an input; False if it is missing, and as `read_tensor`."""
+    cdef const void *value = NULL
+    status[0] = (<Status (*)(const void*, size_t, const void**) noexcept nogil>
+                 api[KERNEL_CONTEXT_INPUT])(context, place, &value)
+    return status[0] == NULL and value != NULL and read_tensor(value, tensor, status)
 
 
 cdef inline bint read_inputs(Run *run) noexcept nogil:
     cdef const AnyNode *node = run.node
-    cdef const void *value
     cdef size_t count = node.count, i
     if count == 0:
         run.status = (<One>api[KERNEL_CONTEXT_INPUT_COUNT])(run.context, &count)
         if run.status != NULL or count > MOST_INPUTS:
             return False
     for i in range(count):
-        value = NULL
-        run.status = (<Status (*)(const void*, size_t, const void**) noexcept nogil>
-                      api[KERNEL_CONTEXT_INPUT])(
-                          run.context, node.places[i] if node.count > 0 else i, &value)
-        if run.status != NULL or value == NULL or not read_tensor(run, value, &run.inputs[i]):
+        if not read_input(run.context, node.places[i] if node.count > 0 else i, &run.inputs[i],
+                          &run.status):
             return False
     run.count = count
     return True
+
+
+cdef inline bint open_output(
+        void *context, size_t index, const int64_t *extents, size_t rank, Tensor *made,
+        Status *status) noexcept nogil:
+    """Make an output; False with a status.  Its data are NULL if nobody wants it."""
+    cdef void *value = NULL
+    made.data, made.elements, made.span.bytes = NULL, 0, 0
+    status[0] = (<Status (*)(void*, size_t, const int64_t*, size_t, void**) noexcept nogil>
+                 api[KERNEL_CONTEXT_OUTPUT])(context, index, extents, rank, &value)
+    return status[0] == NULL and (value == NULL or read_tensor(value, made, status))
+
+
+cdef inline Py_ssize_t overlapped(
+        const Tensor *made, const Tensor *inputs, Py_ssize_t count) noexcept nogil:
+    """The number of an input whose memory an output has, or -1."""
+    cdef Py_ssize_t i
+    for i in range(count):
+        if made.span.bytes > 0 and overlap(&made.span, &inputs[i].span):
+            return i
+    return -1
 
 
 cdef inline bint make_output(
         Run *run, size_t index, const int64_t *extents, size_t rank, Tensor *made) noexcept nogil:
     """Make an output; False if it has no memory of its own.  Its data are NULL if nobody wants it.
     """
-    cdef void *value = NULL
-    cdef Py_ssize_t i
-    made.data, made.elements = NULL, 0
-    run.status = (<Status (*)(void*, size_t, const int64_t*, size_t, void**) noexcept nogil>
-                  api[KERNEL_CONTEXT_OUTPUT])(run.context, index, extents, rank, &value)
-    if run.status != NULL:
-        return False
-    if value == NULL:
-        return True
-    if not read_tensor(run, value, made):
-        return False
-    for i in range(run.count):
-        if overlap(&made.span, &run.inputs[i].span):
-            return False
-    return True
+    return (open_output(run.context, index, extents, rank, made, &run.status)
+            and overlapped(made, run.inputs, run.count) < 0)
 
 
 cdef inline void start_session_team(Team *team, void *context) noexcept nogil:

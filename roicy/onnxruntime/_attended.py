@@ -6,6 +6,7 @@ computed one by one.
 
 from __future__ import annotations
 
+import collections
 import functools
 import itertools
 import math
@@ -16,6 +17,7 @@ import numpy as np
 
 from .. import attention
 from ._patterns import closed
+from ._recipe import ALL, MOST_AXES, Place, Recipe
 from ._symbols import expect
 from ._views import OPEN, View, real
 
@@ -136,7 +138,7 @@ class Attention:
 
     threads: int | None = None
     indices: list[int]  # of the inputs of the group
-    node = None  # Python computes it
+    node = None  # but recipes
     copied = -1
 
     def __init__(self, layouts: Any, group: Group, parts: list[list[View]], levels: Levels):
@@ -188,40 +190,56 @@ class Attention:
         steps = [sum(step for _, step in axis) for axis in view.axes]
         return self.sources.index(view.source), [view.offset, *view.shape, *steps]
 
-    def run(self, arrays: list[Any], output: Any) -> None:
-        """Compute the sums."""
+    def run(self, arrays: list[Any], output: Any) -> bytes | None:
+        """Return the recipe of the sums for runs as this one; or compute them, and return None."""
         given = dict(zip(self.inputs, arrays, strict=True))
+        recipe = Recipe(arrays, {self.inputs.index(name) for _, name in self.open})
+        places = self._sources(recipe)
+        counts, unlike = self._counts(given, places)
+        if not unlike and recipe.axes <= MOST_AXES:
+            return self._finish(recipe, places, counts)
         with np.errstate(all="ignore"):
-            arrays = self._sources(given)
-            counts, unlike = self._counts(given, arrays)
-            if unlike:
-                made = self._one_by_one(given, unlike)
-                output(made.shape)[...] = made
-                return
-        value, locations, weights = (
-            _read(arrays, part, axis, counts) for part, axis in zip(self.parts, AXES, strict=True)
-        )
-        sizes = [real(size, counts) for size in self.sizes]
-        shape = (*locations.shape[:2], math.prod(value.shape[2:]))
-        out = output(real(self.result, counts))
-        rows = attention.deformable_attention(
-            value, sizes, locations, weights, points=self.points, num_threads=self.threads,
-            out=None if self.is_turned else out.reshape(shape),
-        )  # fmt: skip
-        if self.is_turned:
-            out.reshape(shape[0], shape[2], shape[1])[...] = rows.transpose(0, 2, 1)
+            made = self._one_by_one(given, unlike)
+        output(made.shape)[...] = made
+        return None
 
-    def _sources(self, given: dict[str, Any]) -> list[Any]:
-        """Compute what is not given.  The last three axes are made contiguous, so that NumPy has
-        long loops.
+    def _sources(self, recipe: Recipe) -> list[Place]:
+        """Return the sources, with steps that compute what is not given.  The last three axes are
+        made contiguous, so that rows are long.
         """
-        made = dict(given)
+        made = dict(zip(self.inputs, recipe.inputs, strict=True))
+        uses = collections.Counter(itertools.chain(self.sources, *self.terms.values()))
         for name, (ufunc, *names) in self.terms.items():
             of = [made[one] for one in names]
-            tail = np.broadcast_shapes(*(one.shape[-3:] for one in of))
-            wide = [np.broadcast_to(one, one.shape[:-3] + tail) for one in of]
-            made[name] = ufunc(*map(np.ascontiguousarray, wide))
+            shape = np.broadcast_shapes(*(one.shape for one in of))
+            wide = [
+                recipe.densely(one.spread((*one.shape[:-3], *shape[-3:])), one.dtype) for one in of
+            ]
+            done = [
+                place
+                for one, place in zip(names, wide, strict=True)
+                if uses[one] == 1 and place.shape == shape and place.buffer > recipe.output
+            ]
+            to = done[0] if done else recipe.new(shape, wide[0].dtype)
+            made[name] = recipe.step(ufunc, to, *wide)
         return [made[name] for name in self.sources]
+
+    def _finish(self, recipe: Recipe, places: list[Place], counts: dict[int, int]) -> bytes:
+        """Return a recipe whose steps make the sources."""
+        parts = [
+            [places[i].view(*_view(real(numbers, counts))) for i, numbers in part]
+            for part in self.parts
+        ]
+        sizes = [real(size, counts) for size in self.sizes]
+        value, locations, weights = map(_like, parts, AXES)
+        call = attention.Call(
+            value, sizes, locations, weights, self.points, "bilinear", "zeros", False
+        )
+        joined = [
+            recipe.joined(part, axis, call.computed, dense_axes)
+            for part, axis, dense_axes in zip(parts, AXES, (1, ALL, ALL), strict=True)
+        ]
+        return recipe.finish(call, joined, real(self.result, counts), self.is_turned)
 
     def _counts(self, given: dict[str, Any], arrays: list[Any]) -> tuple[dict[int, int], str]:
         """Return the symbols' values in a run, and for what extents this is not the call."""
@@ -262,16 +280,15 @@ def _ends(sizes: Iterable[Iterable[int]]) -> list[int]:
     return list(itertools.accumulate(map(math.prod, sizes)))
 
 
-def _read(arrays: list[Any], part: Any, axis: int, counts: dict[int, int]) -> Any:
-    """Return one array of the views of inputs."""
-    found = []
-    for i, numbers in part:
-        array, (offset, *others) = arrays[i], real(numbers, counts)
-        rank, size = len(others) // 2, array.itemsize
-        steps = [size * step for step in others[rank:]]
-        found.append(np.ndarray(others[:rank], array.dtype, array, size * offset, steps))
-    if len(found) == 1:
-        return found[0]
-    shape = list(found[0].shape)
-    shape[axis] = sum(one.shape[axis] for one in found)
-    return np.concatenate(found, axis, out=np.empty(shape, found[0].dtype))
+def _view(numbers: tuple[int, ...]) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
+    """Return offset, extents and steps."""
+    offset, *others = numbers
+    rank = len(others) // 2
+    return offset, tuple(others[:rank]), tuple(others[rank:])
+
+
+def _like(parts: list[Place], axis: int) -> Any:
+    """Return an array as large as all parts, without memory for it."""
+    shape = list(parts[0].shape)
+    shape[axis] = sum(part.shape[axis] for part in parts)
+    return np.broadcast_to(np.zeros((), parts[0].dtype), shape)
