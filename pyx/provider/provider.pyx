@@ -33,9 +33,7 @@ from provider.python cimport (
     PyErr_Print, PyGILState_Ensure, PyGILState_Release, PyImport_ImportModule, Py_IsInitialized,
     call, forget, kept, new, release_kernel)
 from provider.recipes cimport (
-    Recipe, Recipes, compute_recipe, give_back, keep, read_all, recipe_of, recipes_of,
-    release_groups, take)
-from provider.tensors cimport Tensor
+    Recipe, Recipes, compute_by_recipe, recipe_of, recipes_of, release_groups)
 
 from roicy._config import __version__
 from roicy._threads import resolve
@@ -147,8 +145,7 @@ cdef class Output:               # makes an output of a node, of a shape; None i
         return made
 
 
-cdef Status compute_in_python(
-        void *computation, void *context, Recipe **recipe) noexcept with gil:
+cdef Status compute_in_python(void *computation, void *context, Recipe **recipe) noexcept with gil:
     """Have Python compute a node, or make a recipe of it, which has one user then."""
     cdef const void *value = NULL
     cdef size_t count
@@ -395,27 +392,10 @@ cdef Status get_capability(void *ep, const void *graph, void *support) noexcept 
 
 
 cdef Status compute_group(void *group, void *state, void *context) noexcept nogil:
-    """Compute a group as its node, by a recipe, or in Python, which may make a recipe."""
     cdef Group *of = <Group*>group
-    cdef Recipes *recipes = <Recipes*>of.recipes
-    cdef Recipe *recipe = NULL
-    cdef Tensor *tensors
-    cdef Status status = NULL
-    cdef bint known
-    if recipes == NULL:
+    if of.node != NULL:
         return compute(of.node, of.computation, context)
-    tensors = read_all(recipes, context, &known, &status)
-    if status == NULL and known:
-        recipe = take(recipes, tensors)
-    if status == NULL and recipe == NULL:
-        status = compute_in_python(of.computation, context, &recipe)
-        if recipe != NULL:
-            keep(recipes, recipe)
-    if recipe != NULL:
-        status = compute_recipe(recipe, tensors, recipes.threads, context)
-        give_back(recipes, recipe)
-    free(tensors)
-    return status
+    return compute_by_recipe(<Recipes*>of.recipes, of.computation, context, compute_in_python)
 
 
 cdef Status compile_nodes(void *ep, const void **graphs, const void **nodes, size_t count,

@@ -359,6 +359,30 @@ cdef inline void give_back(Recipes *recipes, Recipe *recipe) noexcept nogil:
     PyThread_release_lock(recipes.lock)
 
 
+# Has Python compute a group, or make a recipe, which has one user then.
+ctypedef Status (*InPython)(void *computation, void *context, Recipe **recipe) noexcept nogil
+
+
+cdef inline Status compute_by_recipe(
+        Recipes *recipes, void *computation, void *context, InPython in_python) noexcept nogil:
+    """Compute a group by a recipe, which Python makes if there is none, or in Python."""
+    cdef Recipe *recipe = NULL
+    cdef Status status = NULL
+    cdef bint known
+    cdef Tensor *tensors = read_all(recipes, context, &known, &status)
+    if status == NULL and known:
+        recipe = take(recipes, tensors)
+    if status == NULL and recipe == NULL:
+        status = in_python(computation, context, &recipe)
+        if recipe != NULL:         # and so all inputs are known
+            keep(recipes, recipe)
+    if recipe != NULL:
+        status = compute_recipe(recipe, tensors, recipes.threads, context)
+        give_back(recipes, recipe)
+    free(tensors)
+    return status
+
+
 cdef inline void *recipes_of(object computation) except NULL:
     """An empty list of recipes, for a group that Python computes or plans."""
     cdef Py_ssize_t count = len(computation.indices), i
