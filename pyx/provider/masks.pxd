@@ -84,11 +84,9 @@ cdef inline bint compute_masks(
     run.node, run.context = any, context
     if (not read_inputs(&run) or not describe_masks(<const MaskNode*>any, &run, &call, extents)
             or not make_output(&run, 0, extents, 3, &made)
-            or made.elements > 0 and made.kind != run.inputs[0].kind):
+            or made.elements == 0 or made.kind != run.inputs[0].kind):
         status[0] = run.status
         return run.status != NULL
-    if made.elements == 0:
-        return True
     call.out = made.data
     start_session_team(&team, context)
     failed = paste_tensors(&call, &team, &error)
