@@ -168,10 +168,10 @@ def _buffer_of(value: Any) -> memoryview | None:
 
 def items(name: str, value: Any) -> Any:
     """Return the numbers of an array, or of what NumPy can read as one, in lists; others stay."""
-    if type(value) is np.ndarray:  # which has no protocols to be looked for
-        return taken(name, value).tolist()
     if isinstance(value, (int, float, str, list, tuple, np.generic)) or value is None:
         return value
+    if type(value) is np.ndarray:  # which has no protocols to be looked for
+        return taken(name, value).tolist()
     try:
         is_array = bool(_protocols_of(value)) or _buffer_of(value) is not None
     except Exception:  # of any kind, since it comes from the object
