@@ -54,10 +54,11 @@ cdef struct Request:
 
 # 0, or -1 if the call fails: then last_error() of the Python module says why, in the same thread.
 cdef int compute(const Request *request) noexcept nogil
-# The same, which raises the exception.
+# Does what compute does, and raises the exception of a call that fails.
 cdef int compute_or_raise(const Request *request) except -1 nogil
-# The same of C-contiguous arrays, for callers without structs.  sizes: N, C, H, W, K, PH, PW and
-# the bytes of a number; options: spatial_scale, sampling_ratio, aligned and num_threads.
+# Does what compute does, for callers without structs.  The arrays are C-contiguous.  sizes: N, C,
+# H, W, K, PH, PW and the bytes of a number.  options: spatial_scale, sampling_ratio, aligned and
+# num_threads.
 cdef int compute_contiguous(
     int operation, void *maps, const void *boxes, void *bins, void *extra,
     const Py_ssize_t *sizes, const double *options) noexcept nogil
@@ -222,7 +223,7 @@ cdef inline int roi_pool(
 cdef inline int roi_pool_with_argmax(
         const real[:, :, :, :] input, const real[:, ::1] boxes, real[:, :, :, :] out,
         int32_t[:, :, :, :] argmax, double spatial_scale=1, int num_threads=1) except -1 nogil:
-    """The same, and set argmax to where these pixels are."""
+    """Set out to the largest pixel of each bin, and argmax to where these pixels are."""
     cdef Request request = request_of(ROI_POOL, input, boxes, out, spatial_scale, num_threads)
     request.extra = indices_of(argmax)
     return compute_or_raise(&request)
