@@ -19,7 +19,7 @@ MAY_IMPORT = {
     "passes": ("passes", "plan", "simd", "tuning"),
     "methods": ("methods", "passes", "plan", "simd", "tuning", "images.structs"),
     "call": (
-        "call", "plan", "simd", "errors", "threads", "tuning",
+        "call", "plan", "simd", "errors", "limits", "threads", "tuning",
         "roicy._kernels.isa", "roicy._kernels.methods",
         "roicy._arguments", "roicy._boxes", "roicy._levels", "roicy._threads",
     ),
@@ -30,19 +30,19 @@ MAY_IMPORT = {
     "labels": ("labels", "images", "simd", "errors", "threads", "tuning", "roicy._kernels.isa"),
     "provider": (
         "provider", "call", "plan", "images.places", "attention.structs", "simd", "errors",
-        "threads", "roicy._kernels.attention", "roicy._kernels.isa",
+        "limits", "threads", "roicy._kernels.attention", "roicy._kernels.isa",
         "roicy._kernels.paste", "roicy._kernels.plan", "roicy.compat.onnx._node",
         "roicy._config", "roicy._threads", "roicy.compat.onnx._table", "roicy.onnxruntime._claims",
     ),
     "interface": (
-        "interface", "call", "plan", "simd", "errors", "threads", "roicy.cython_api",
-        "roicy._kernels.machine", "roicy._kernels.plan",
+        "interface", "call", "plan", "simd", "errors", "limits", "threads",
+        "roicy.cython_api", "roicy._kernels.machine", "roicy._kernels.plan",
     ),
-    # errors.pxd, isa.pyx, machine.pyx, threads.pxd, tuning.pxd
+    # errors.pxd, isa.pyx, limits.pxd, machine.pyx, threads.pxd, tuning.pxd
     "": ("simd", "errors", "threads", "tuning", "roicy._kernels.machine"),
 }  # fmt: skip
 WITHOUT_TABLE = ("roicy._kernels.machine", "roicy._kernels.cython_views_of_roicy")
-OURS = (*filter(None, MAY_IMPORT), "errors", "threads", "tuning", "roicy")
+OURS = (*filter(None, MAY_IMPORT), "errors", "limits", "threads", "tuning", "roicy")
 # How a call goes down through Python and Cython: no module imports one of a floor above its own.
 FLOORS = (
     ("operators", "integrals", "multiscale", "normalised"),

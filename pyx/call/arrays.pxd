@@ -6,12 +6,9 @@ read as buffers, which takes 0.1 us instead of 0.2 (R490).
 from cpython.buffer cimport PyBUF_FORMAT, PyBUF_STRIDES, PyObject_GetBuffer
 from libc.stdint cimport INT32_MAX
 
+from limits cimport MAX_EXTENT
 from plan.boxes cimport Rows
 from plan.structs cimport Map
-
-cdef enum:
-    MAX_EXTENT = 1 << 30           # pixels of a side of a map: _arguments.MOST_PIXELS
-
 
 cdef inline bint has_buffer(object value, type ndarray, Py_buffer *array) noexcept:
     """Whether C can read an array.  If so, it is in `array`, and the caller has to release it."""

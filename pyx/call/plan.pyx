@@ -20,6 +20,7 @@ from call.call cimport (Call, begin, compute as compute_all, end, make_levels, n
 from call.copies cimport copied_tables
 from call.cost cimport is_small
 from errors cimport Error, last_error, raise_last
+from limits cimport MAX_EXACT, MAX_SIDE
 from plan.boxes cimport add_rows, reserve
 from plan.memory cimport zeros_for
 from plan.rules cimport RULE_COUNT, LevelRule, RuleNumbers, level_of, level_rule, rule_names
@@ -30,10 +31,6 @@ from threads cimport Team, run_call, start_team
 
 from roicy import _arguments, _boxes, _levels, _threads
 
-
-cdef enum:
-    MAX_SIDE = 1 << 24             # bins of a side of an output: _arguments.MOST_BINS
-    MAX_EXACT = 1 << 24            # whole numbers in a float: _arguments.LARGEST_EXACT
 
 # What a plan may be for, as the front end calls it.
 cdef dict PURPOSES = {"forward": FORWARD, "grad_input": GRAD_INPUT, "grad_boxes": GRAD_BOXES,

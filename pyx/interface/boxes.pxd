@@ -5,10 +5,8 @@ from libc.stdlib cimport strtod
 
 from call.call cimport Call
 from errors cimport WRONG_VALUE, fail
+from limits cimport MAX_EXACT
 from plan.boxes cimport Rows, add_rows, number_at, number_is_image, reserve
-
-cdef enum:
-    MAX_EXACT = 1 << 24            # whole numbers in a float: _arguments.LARGEST_EXACT
 
 cdef struct Number:
     char[32] at

@@ -15,6 +15,7 @@ from errors cimport WRONG_VALUE, Error, fail, last_error as error, raise_last
 from interface.arrays cimport (Text, check_distinct, check_memory, contiguous, copy, has_shape,
                                overlap, pack, spell_shape, strides_of)
 from interface.boxes cimport Number, spell_number, take_boxes
+from limits cimport MAX_EXTENT, MAX_SIDE
 from plan.boxes cimport Rows
 from plan.memory cimport zeros_for
 from plan.rules cimport RULE_INTEGRATED, RULE_QUANTISED, RULE_SAMPLED
@@ -25,8 +26,6 @@ from threads cimport Team
 
 cdef enum:
     MOST_THREADS = 1024            # _threads.MOST
-    MAX_EXTENT = 1 << 30           # pixels of a side of a map: _arguments.MOST_PIXELS
-    MAX_SIDE = 1 << 24             # bins of a side of an output: _arguments.MOST_BINS
     PARTS = 4                      # arrays of a request
 
 

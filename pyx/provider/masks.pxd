@@ -3,6 +3,7 @@ from libc.stdint cimport int64_t
 from libc.string cimport memset
 
 from errors cimport Error
+from limits cimport MAX_EXTENT
 from plan.boxes cimport number_at
 from provider.abi cimport Status
 from provider.calls cimport status_of
@@ -11,10 +12,6 @@ from provider.tensors cimport (AnyNode, Run, Tensor, dtype_of, is_real, make_out
                                rows_of, size_of, start_session_team)
 from roicy._kernels.paste cimport PastedMasks, paste_tensors
 from threads cimport Team
-
-cdef enum:
-    MOST_EXTENT = 1 << 30          # pixels of a side of an image: _arguments.MOST_PIXELS
-
 
 cdef struct MaskNode:              # inputs: masks, boxes, and what says the size of images
     AnyNode any
@@ -40,7 +37,7 @@ cdef inline bint read_size(const MaskNode *node, Run *run, int64_t *size) noexce
             return False
         size[i] = <int64_t>number_at(
             tensor.data + (0 if run.count == 4 else i) * size_of(dtype), dtype)
-        if not 0 <= size[i] <= MOST_EXTENT:
+        if not 0 <= size[i] <= MAX_EXTENT:
             return False
     return True
 

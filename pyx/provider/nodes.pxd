@@ -11,6 +11,7 @@ from libc.string cimport memcpy, memset
 
 from call.call cimport Call, end, make_levels, set_channels, set_result
 from errors cimport Error
+from limits cimport MAX_EXACT, MAX_EXTENT, MAX_SIDE
 from plan.boxes cimport Rows, add_rows, number_at, reserve, set_images
 from plan.rules cimport LevelRule, level_of, level_rule
 from plan.structs cimport FORWARD, MAX_PIXEL, MAX_SAMPLE, Map
@@ -25,8 +26,6 @@ from threads cimport Team
 
 cdef enum:
     MOST_LEVELS = 16               # MOST_INPUTS but for four
-    MAX_EXTENT = 1 << 30           # pixels of a side of a map: _arguments.MOST_PIXELS
-    MAX_SIDE = 1 << 24             # bins of a side of an output: _arguments.MOST_BINS
 
 cdef extern from *:
     """
@@ -121,7 +120,7 @@ cdef inline bint take_maps(RoiRun *run) noexcept nogil:
 cdef inline bint tells_images(int dtype, Py_ssize_t images) noexcept nogil:
     """Whether numbers of a type can tell so many images apart."""
     if dtype == c'f':
-        return images <= (1 << 24) + 1
+        return images <= MAX_EXACT + 1
     return images <= (2048 if dtype == c'e' else 256) + 1 or not is_real(dtype) or dtype == c'd'
 
 
