@@ -205,6 +205,12 @@ static NOINLINE void NAME(find_limits)(const struct labels *job, const REAL *a, 
         limits[l] = least[l];
 }
 
+static FORCE_INLINE REAL NAME(largest_corner)(const REAL *a, const REAL *b, ptrdiff_t next) {
+    const REAL above = a[0] > a[next] ? a[0] : a[next];
+    const REAL below = b[0] > b[next] ? b[0] : b[next];
+    return above > below ? above : below;
+}
+
 /* most[l] = the largest corner of all classes in cell l. */
 static NOINLINE void NAME(find_most)(const struct labels *job, const REAL *a, const REAL *b,
                                      REAL *most) {
@@ -215,9 +221,7 @@ static NOINLINE void NAME(find_most)(const struct labels *job, const REAL *a, co
     for (ptrdiff_t c = 0; c < classes; c++, a += step, b += step)
 #pragma omp simd
         for (int l = 0; l < LANES; l++) {
-            REAL above = a[l] > a[l + next] ? a[l] : a[l + next];
-            REAL below = b[l] > b[l + next] ? b[l] : b[l + next];
-            REAL corner = above > below ? above : below;
+            const REAL corner = NAME(largest_corner)(a + l, b + l, next);
             largest[l] = corner > largest[l] ? corner : largest[l];
         }
     for (int l = 0; l < LANES; l++)
@@ -236,9 +240,7 @@ static NOINLINE void NAME(count_candidates)(const struct labels *job, const REAL
         const REAL number = (REAL)c;
 #pragma omp simd
         for (int l = 0; l < LANES; l++) {
-            REAL above = a[l] > a[l + next] ? a[l] : a[l + next];
-            REAL below = b[l] > b[l + next] ? b[l] : b[l + next];
-            REAL corner = above > below ? above : below;
+            const REAL corner = NAME(largest_corner)(a + l, b + l, next);
             count[l] += corner >= limits[l] ? (REAL)1 : 0;
             sum[l] += corner >= limits[l] ? number : 0;
         }
