@@ -1,5 +1,4 @@
 """Arrays that others describe by the structs of cython_api.pxd: their checks, and copies."""
-from libc.stdint cimport int32_t
 from libc.stdio cimport snprintf
 from libc.stdlib cimport malloc
 from libc.string cimport memcpy

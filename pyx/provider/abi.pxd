@@ -6,7 +6,7 @@ is success.  Each row of an enum says what a function is of, and takes.  Others 
 thing by (handle, answer), or for how many things there are, and at the next place for these things
 by (handle, answers, count).  Functions of the second enum stand in the table of GetEpApi.
 """
-from libc.stdint cimport int64_t, uint32_t
+from libc.stdint cimport uint32_t
 
 ctypedef void *Status
 ctypedef void (*Function)() noexcept nogil

@@ -5,7 +5,7 @@ call of its tensors and has it computed on the session's own threads.  What it d
 as a box that is not finite, it leaves to Python, which computes it or says what is wrong.
 """
 from libc.math cimport fabs
-from libc.stdint cimport INT32_MAX, int32_t, int64_t
+from libc.stdint cimport INT32_MAX, int64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
