@@ -6,7 +6,7 @@ import threading
 import numpy as np
 import pytest
 
-from roicy.bench import busy, compare_threads, sessions
+from roicy.bench import busy, compare_threads
 
 
 def test_busy_threads(monkeypatch):
@@ -36,6 +36,7 @@ def test_sessions_beside_busy_threads(monkeypatch):
     """Both sessions of a pair compute the same, and roicy's provider has the nodes of one."""
     pytest.importorskip("onnx")
     pytest.importorskip("onnxruntime")
+    from roicy.bench import sessions
 
     monkeypatch.setattr(busy, "LEAST", 2)
     monkeypatch.setattr(busy, "ROUNDS", 1)

@@ -75,11 +75,13 @@ cdef void code_task(const void *given, Py_ssize_t image, char *memory) noexcept 
         codes_add(&call, &part, &codes)
         return
     memory += LABELS_TOGETHER * height * sizeof(int32_t)
+    # The pixels are bytes and come last: the numbers before them need their alignment.
+    cdef char *pixels = memory + labels_scratch(&call, job.size)
     call.out_image, call.out_row = 0, job.stripe
     while part.x0 < job.x1:
         part.x1 = min(part.x0 + job.stripe, job.x1)
-        call.out = memory - part.x0
-        job.simd.label_pixels(&call, &part, memory + job.stripe * height)
+        call.out = pixels - part.x0
+        job.simd.label_pixels(&call, &part, memory)
         codes_add(&call, &part, &codes)
         part.x0 = part.x1
 
