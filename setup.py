@@ -1,6 +1,6 @@
 """Builds the extensions.
 
-pyx/simd has a C file for each instruction set, which becomes a table of functions.  It is compiled
+pyx/table has a C file for each instruction set, which becomes tables of functions.  It is compiled
 with flags of its own.  All else is compiled once.
 
 Environment variables:
@@ -52,7 +52,7 @@ OTHERS = {
 # What Cython needs for typed memoryviews, once for all extensions.  It is also in sys.modules by
 # the last part of its name, which no other package may have.
 VIEWS = "roicy._kernels.cython_views_of_roicy"
-# Flags of the instruction sets of x86-64.  pyx/simd has a C file for each.
+# Flags of the instruction sets of x86-64.  pyx/table has a C file for each.
 X86 = {
     "baseline": [],
     "avx2": ["-march=x86-64-v3"],
@@ -178,13 +178,13 @@ class BuildExt(build_ext):
         super().build_extensions()
 
     def add_tables(self, extension, flags):
-        """Compile the table of each instruction set, and link them into an extension."""
+        """Compile the tables of each instruction set, and link them into an extension."""
         isas = instruction_sets()
         built = " ".join(f"IS_BUILT({isa})" for isa in reversed(isas))
         extension.define_macros.append(("BUILT", built))
 
         def compiled(isa):
-            source = Path("pyx/simd", f"{isa}.c")
+            source = Path("pyx/table", f"{isa}.c")
             target = Path(self.build_temp, source.with_suffix(".o"))
             if self.force or newer_group(with_included([source]), str(target)):
                 own = [self.prefix + flag for flag in isas[isa]]

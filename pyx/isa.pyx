@@ -2,40 +2,29 @@
 from libc.stdint cimport int32_t
 
 from simd.structs cimport small_size
-from simd.table cimport Simd
 from threads cimport Team, run_call, share_tasks, workers_of
 
 cdef enum:
     NUMBERS_AT_ONCE = 1 << 16      # numbers that a thread rounds or checks at a time   # R029
 
 
-cdef extern from *:
+cdef extern from "isa.h":
     """
-    #include "simd/table.h"
-    #define IS_BUILT(isa) extern const struct simd roicy_##isa[2];
+    #define IS_BUILT(set) extern const struct isa roicy_##set[2];
     BUILT
     #undef IS_BUILT
-    #define IS_BUILT(isa) {#isa, roicy_##isa},
-    static const struct built { const char *name; const struct simd *tables; } built_tables[] = {
+    #define IS_BUILT(set) {#set, roicy_##set},
+    static const struct built { const char *name; const struct isa *tables; } built_tables[] = {
         BUILT
     };
     #define BUILT_COUNT (sizeof built_tables / sizeof *built_tables)
     """
     ctypedef struct BuiltTables "struct built":
         const char *name
-        const Simd *tables
+        const Isa *tables
 
     const BuiltTables *built_tables
     Py_ssize_t BUILT_COUNT
-
-
-cdef bint is_whole(const Simd *simd) noexcept:
-    """Whether a table has all functions: a line that simd/isa.h lacks leaves a NULL."""
-    cdef Py_ssize_t i
-    for i in range(<Py_ssize_t>(sizeof(Simd) // sizeof(void*))):
-        if (<const void *const *>simd)[i] == NULL:
-            return False
-    return True
 
 
 def built():
@@ -48,7 +37,6 @@ def use(str name):
     """Have calls from now on use an instruction set, which the processor must have."""
     global tables
     tables = built_tables[built().index(name)].tables
-    assert is_whole(tables) and is_whole(tables + 1)
 
 
 def in_use():
@@ -72,9 +60,9 @@ cdef struct Narrowing:
 cdef void narrow_some(const void *given, Py_ssize_t task, int worker) noexcept nogil:
     cdef const Narrowing *one = <const Narrowing*>given
     cdef Py_ssize_t first = task * NUMBERS_AT_ONCE
-    tables.narrow(one.values + first, one.dtype,
-                  min(<Py_ssize_t>NUMBERS_AT_ONCE, one.count - first),
-                  one.target + first * small_size(one.dtype))
+    tables.simd.narrow(one.values + first, one.dtype,
+                       min(<Py_ssize_t>NUMBERS_AT_ONCE, one.count - first),
+                       one.target + first * small_size(one.dtype))
 
 
 cdef int worth_waking(Py_ssize_t count, int threads) noexcept nogil:
@@ -110,8 +98,8 @@ cdef struct Checking:
 cdef void check_some(const void *given, Py_ssize_t task, int worker) noexcept nogil:
     cdef const Checking *one = <const Checking*>given
     cdef Py_ssize_t first = task * NUMBERS_AT_ONCE
-    if tables.any_outside(one.indices + first, min(<Py_ssize_t>NUMBERS_AT_ONCE, one.count - first),
-                          one.pixels):
+    if tables.simd.any_outside(one.indices + first,
+                               min(<Py_ssize_t>NUMBERS_AT_ONCE, one.count - first), one.pixels):
         one.bad[0] = 1      # whoever writes it writes the same
 
 

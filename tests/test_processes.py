@@ -371,6 +371,7 @@ def long_calls():
     rng = np.random.default_rng(0)
     frame, boxes = rng.integers(0, 256, (90, 120, 3), np.uint8), np.tile((0, 0, 120, 90), (9000, 1))
     masks, whole = rng.random((1, 28, 28), np.float32), [[0, 0, 20000, 20000]]
+    prototypes = np.ones((32, 500, 500), np.float32)
     tilted = [[0, 60, 45, 50000, 50000, 0.3]]
     value, queries = np.ones((1, 100, 1, 2048), np.float32), 200
     at = rng.random((1, queries, 1, 1, 20000, 2), np.float32)
@@ -390,7 +391,7 @@ def long_calls():
             np.tile(masks, (8, 1, 1)), masks[0, :1, :8], whole, (20000, 20000), format="rle"
         ),
         "images": lambda: roicy.prototype_masks(
-            np.tile(masks, (8, 1, 1)), masks[0, :1, :8], whole, (20000, 20000), num_threads=1
+            prototypes, np.ones((2000, 32), np.float32), [[0, 0, 100, 100]] * 2000, (100, 100)
         ),
         "crops": lambda: roicy.crop(frame, boxes, 160, dtype=np.uint8),
         "a turned crop": lambda: roicy.crop(frame, tilted, 4000, num_threads=1),

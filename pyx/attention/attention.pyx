@@ -11,10 +11,10 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
 from attention.structs cimport Attention, Part
+from attention.table cimport AttentionTable
 from errors cimport NO_MEMORY, Error, fail, last_error
 from roicy._kernels.isa cimport tables
 from simd.structs cimport LANE_BYTES, real
-from simd.table cimport Simd
 from threads cimport Team, run_call, run_tasks
 
 cdef enum:
@@ -24,7 +24,7 @@ cdef enum:
 
 
 cdef struct Job:
-    const Simd *simd
+    const AttentionTable *table
     Attention call
     Py_ssize_t images
     Py_ssize_t some                # queries, or channels, of a task
@@ -42,9 +42,9 @@ cdef void queries_task(const void *given, Py_ssize_t task, char *_) noexcept nog
     part.stop = min(part.first + job.some, job.call.queries)
     part.head = 0                  # of all
     if job.call.out == NULL:
-        job.simd.attend_slopes(&job.call, &part)
+        job.table.attend_slopes(&job.call, &part)
     else:
-        job.simd.attend(&job.call, &part)
+        job.table.attend(&job.call, &part)
 
 
 cdef void value_task(const void *given, Py_ssize_t task, char *_) noexcept nogil:
@@ -55,7 +55,7 @@ cdef void value_task(const void *given, Py_ssize_t task, char *_) noexcept nogil
     part.first, part.stop = job.first, job.stop
     part.low = task % job.parts * job.some
     part.high = min(part.low + job.some, job.call.channels)
-    job.simd.attend_value(&job.call, &part)
+    job.table.attend_value(&job.call, &part)
 
 
 cdef Py_ssize_t queries_of_a_task(
@@ -108,7 +108,8 @@ cdef bint set_threads(Job *job, Py_ssize_t size, int threads) noexcept nogil:
     # four pixels a point
     cdef double cost = 4.0 * job.images * call.queries * call.heads * call.points
     cdef bint small
-    job.simd, job.lanes = tables + (size == sizeof(double)), LANE_BYTES // size
+    job.table = <const AttentionTable*>tables[size == sizeof(double)].attention
+    job.lanes = LANE_BYTES // size
     small = cost * (call.channels // job.lanes + 1) <= SERIAL_VECTORS
     job.threads = 1 if small else threads
     return small

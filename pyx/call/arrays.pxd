@@ -7,8 +7,8 @@ from cpython.buffer cimport PyBUF_FORMAT, PyBUF_STRIDES, PyObject_GetBuffer
 from libc.stdint cimport INT32_MAX
 
 from limits cimport MAX_EXTENT
-from plan.boxes cimport Rows
 from plan.structs cimport Map
+from rows cimport Rows
 
 cdef inline bint has_buffer(object value, type ndarray, Py_buffer *array) noexcept:
     """Whether C can read an array.  If so, it is in `array`, and the caller has to release it."""

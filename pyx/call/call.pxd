@@ -27,7 +27,7 @@ from plan.structs cimport (COPY_PER_BOX, GRAD_BOXES, GRAD_INPUT, MAX_PIXEL_GRAD,
 from plan.tables cimport (find_few_taps, free_tables, make_tables, transpose_tables,
                           whole_map_tables)
 from plan.tasks cimport list_tasks
-from roicy._kernels.isa cimport check_indices, narrow_numbers, tables
+from roicy._kernels.isa cimport Isa, check_indices, narrow_numbers, tables
 from roicy._kernels.methods cimport method_of
 from simd.structs cimport LANE_BYTES, PLANTED, Strides
 from threads cimport Team, run_tasks
@@ -131,11 +131,13 @@ cdef inline int begin(Call *call) noexcept nogil:
     cdef Py_ssize_t count = call.boxes.count, lists = call.levels * call.jobs.map.images, i
     cdef int32_t *keys
     cdef LevelJob *job
+    cdef const Isa *isa
     for i in range(call.levels):
         job = &call.jobs[i]
         job.ph, job.pw, job.itemsize = call.ph, call.pw, call.itemsize
         job.lanes = LANE_BYTES // call.itemsize
-        job.simd = tables + (call.itemsize == sizeof(double))
+        isa = tables + (call.itemsize == sizeof(double))
+        job.simd, job.images = isa.simd, isa.images
         job.channels, job.channels_per_output = call.channels, 1
         job.purpose, job.position_sensitive = call.purpose, call.position_sensitive
         job.edges = call.boxes.width

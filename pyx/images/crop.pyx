@@ -17,9 +17,9 @@ from images.structs cimport (BYTE, CROP_CHANNELS, CROP_COLUMNS, CROP_ROWS, CROP_
                              CROP_YUV, WARP_SAMPLES, YUV_SPARE, Axis, CropPixels as Pixels,
                              CropTarget as Target, Lines, Plane, Source, Span, Strip, Sums, Warp,
                              Yuv, crop_axis_hull, crop_axis_limit, crop_axis_set, crop_within)
+from images.table cimport ImageTable
 from roicy._kernels.isa cimport tables
 from simd.structs cimport ASSERT
-from simd.table cimport Simd
 from threads cimport Team, run_call, run_tasks
 from tuning cimport TASKS_PER_THREAD
 
@@ -38,7 +38,7 @@ cdef enum:
 
 
 cdef struct CropJob:
-    const Simd *simd
+    const ImageTable *table
     Source *frames
     Py_ssize_t count               # of boxes
     const double *boxes            # [k][x1, y1, x2, y2], or matrices [k][9]
@@ -115,7 +115,7 @@ cdef inline void set_columns(const CropJob *job, Work *work, Scratch *scratch) n
     """Spans of output columns, and the pixels that each group of them reads."""
     cdef int q, group
     cdef Span span
-    job.simd.crop_spans(&work.x, work.column, work.columns, scratch.columns)
+    job.table.crop_spans(&work.x, work.column, work.columns, scratch.columns)
     for q in range(work.columns):
         group = q // CROP_COLUMNS
         span = scratch.columns[q]
@@ -137,7 +137,7 @@ cdef inline void set_rows(const CropJob *job, Work *work, Scratch *scratch) noex
     cdef Span span
     work.low, work.stop = INT32_MAX, 0
     memset(scratch.rows, 0, sizeof(scratch.rows))
-    job.simd.crop_spans(&work.y, work.row, work.rows, scratch.rows)
+    job.table.crop_spans(&work.y, work.row, work.rows, scratch.rows)
     for p in range(work.rows):
         span = scratch.rows[p]
         low, stop = min(work.low, span.low), max(work.stop, span.high + 1)
@@ -214,8 +214,8 @@ cdef inline Source convert_rows(
         span = scratch.rows + (work.rows - 1 - p if work.y.step < 0 else p)
         y = max(y, <Py_ssize_t>span.low)
         while y <= span.high:
-            job.simd.crop_convert(work.frame, y, low, stop - low,
-                                  scratch.converted + (y - work.low) * stride)
+            job.table.crop_convert(work.frame, y, low, stop - low,
+                                   scratch.converted + (y - work.low) * stride)
             y += 1
     return dense_bytes(work.frame, scratch.converted, stride, work.low, low)
 
@@ -244,7 +244,7 @@ cdef inline void fill_strip(
         source.channels, source.dense = 1, True
     strip.channel = 0
     while strip.channel < strip.channels:
-        job.simd.sum_strip(&source, &y, work.rows, strip)
+        job.table.sum_strip(&source, &y, work.rows, strip)
         source.start += source.stride_c
         strip.channel += source.channels
 
@@ -256,15 +256,15 @@ cdef inline void crop_columns(
     cdef int first = group * CROP_COLUMNS, count = min(<int>CROP_COLUMNS, work.columns - first)
     cdef const Span *spans = scratch.columns + first
     cdef Lines x = lines_of(job, spans)
-    job.simd.sum_strip_columns(strip, &x, count, sums)
+    job.table.sum_strip_columns(strip, &x, count, sums)
     if not last:
         return
     if not scaled:
-        job.simd.crop_complete(sums, count, spans, scratch.rows if work.padded else NULL,
-                               &job.pixels)
-    job.simd.crop_store(scratch.sums, work.rows, count,
-                        work.out + work.row * job.target.stride_y
-                        + (work.column + first) * job.target.stride_x, &job.target)
+        job.table.crop_complete(sums, count, spans, scratch.rows if work.padded else NULL,
+                                &job.pixels)
+    job.table.crop_store(scratch.sums, work.rows, count,
+                         work.out + work.row * job.target.stride_y
+                         + (work.column + first) * job.target.stride_x, &job.target)
 
 
 cdef inline void crop_block(const CropJob *job, Work *work, Scratch *scratch) noexcept nogil:
@@ -295,8 +295,8 @@ cdef inline void crop_block(const CropJob *job, Work *work, Scratch *scratch) no
 
 cdef inline Warp warp_of(const CropJob *job, Py_ssize_t k) noexcept nogil:
     cdef Warp warp
-    job.simd.warp_set(&warp, job.boxes + 9 * k, content_of(job, k), job.rule, job.repeats,
-                      &job.pixels)
+    job.table.warp_set(&warp, job.boxes + 9 * k, content_of(job, k), job.rule, job.repeats,
+                       &job.pixels)
     return warp
 
 
@@ -306,7 +306,7 @@ cdef void warp_task(
     cdef char *row = job.out + k * job.stride_k + first_row * job.target.stride_y
     cdef int p
     for p in range(first_row, stop_row):
-        job.simd.warp_pixels(frame_of(job, k), &warp, &job.target, p, job.width, row)
+        job.table.warp_pixels(frame_of(job, k), &warp, &job.target, p, job.width, row)
         row += job.target.stride_y
 
 
@@ -345,7 +345,7 @@ cdef struct Region:                # pixels of a frame of YCbCr that are convert
 
 
 cdef struct Conversion:
-    const Simd *simd
+    const ImageTable *table
     const Region *regions
     Source *converted              # a frame of bytes for each region
     Py_ssize_t regions_count       # 0: nothing is converted in advance
@@ -359,9 +359,9 @@ cdef void convert_task(const void *given, Py_ssize_t task, char *memory) noexcep
     cdef Py_ssize_t part = task % conversion.parts, rows = region.stop[0] - region.low[0], y
     for y in range(region.low[0] + rows * part // conversion.parts,
                    region.low[0] + rows * (part + 1) // conversion.parts):
-        conversion.simd.crop_convert(region.frame, y, region.low[1], region.stop[1] - region.low[1],
-                                     <uint8_t*>to.start + y * to.stride_y
-                                     + region.low[1] * to.stride_x)
+        conversion.table.crop_convert(
+            region.frame, y, region.low[1], region.stop[1] - region.low[1],
+            <uint8_t*>to.start + y * to.stride_y + region.low[1] * to.stride_x)
 
 
 cdef inline double region_of(const CropJob *job, Py_ssize_t k, Region *region) noexcept nogil:
@@ -377,7 +377,7 @@ cdef inline double region_of(const CropJob *job, Py_ssize_t k, Region *region) n
         return 0
     if job.warped:
         warp = warp_of(job, k)
-        job.simd.warp_hull(&warp, region.frame, region.low, region.stop)
+        job.table.warp_hull(&warp, region.frame, region.low, region.stop)
         y, x = region.stop[0] - region.low[0], region.stop[1] - region.low[1]
     else:
         axis = axis_of(job, k, False)
@@ -441,7 +441,7 @@ cdef int plan_conversion(
             memcpy(job.frames[i].low, regions[i].low, sizeof(region.low))
             memcpy(job.frames[i].stop, regions[i].stop, sizeof(region.stop))
             to += (regions[i].stop[0] - regions[i].low[0]) * stride_of(regions + i)
-    conversion.simd, conversion.regions, conversion.converted = job.simd, regions, job.frames
+    conversion.table, conversion.regions, conversion.converted = job.table, regions, job.frames
     conversion.regions_count = count
     conversion.parts = max((TASKS_PER_THREAD * job.threads + count - 1) // count
                            if job.threads > 1 else 1, size // CROP_TASK_NUMBERS + 1)
@@ -578,7 +578,7 @@ def crop(frames, place, pixels, options, out):
     cdef list kept = []
     cdef int c, p
     memset(&call, 0, sizeof(call))
-    job.simd, job.threads = tables, options.threads
+    job.table, job.threads = <const ImageTable*>tables.images, options.threads
     set_target(job, buffer_of(kept, out), ord(options.kind))
     job.rule, job.repeats = options.rule, options.repeats
     job.target.zero, job.target.flip = options.zero, options.flip

@@ -16,8 +16,9 @@ from images.buffers cimport buffer_of
 from images.places cimport Placing, place_masks
 from images.structs cimport (REACHED, REAL_VALUES, MaskLines, Masks, Place, Prototypes,
                              Runs, runs_add, runs_add_pixels, runs_end)
-from plan.boxes cimport Rows
+from images.table cimport ImageTable
 from roicy._kernels.isa cimport tables
+from rows cimport Rows
 from simd.structs cimport real, stream_fence
 from simd.table cimport Simd
 from threads cimport Team, run_call, run_tasks
@@ -43,6 +44,7 @@ cdef struct Given:                 # masks as the caller has them, which get a b
 
 cdef struct Paste:
     const Simd *simd
+    const ImageTable *table
     Given given                    # `start` is NULL where nothing is copied
     Masks masks                    # transposed for codes
     Masks enlarged                 # how masks are resized before
@@ -66,6 +68,12 @@ cdef struct Paste:
     int threads
 
 
+cdef inline void begin(Paste *paste) noexcept nogil:
+    """Set all to zero, and the functions to those of the instruction set in use."""
+    memset(paste, 0, sizeof(paste[0]))
+    paste.simd, paste.table = tables.simd, <const ImageTable*>tables.images
+
+
 cdef inline void open_mask(
         const Paste *paste, Py_ssize_t k, Py_ssize_t y0, Py_ssize_t y1, Py_ssize_t x0,
         Py_ssize_t x1, MaskLines *lines) noexcept nogil:
@@ -73,11 +81,11 @@ cdef inline void open_mask(
     cdef int64_t[2][2] pixels
     cdef int along_y = paste.masks.along_y
     if paste.masks.mixed == NULL:
-        paste.simd.mask_open(lines, &paste.masks, k)
+        paste.table.mask_open(lines, &paste.masks, k)
         return
     pixels[along_y][0], pixels[along_y][1] = x0, x1
     pixels[1 - along_y][0], pixels[1 - along_y][1] = y0, y1
-    paste.simd.mask_mix(lines, &paste.masks, k, pixels, lines + MIXED_LINES)
+    paste.table.mask_mix(lines, &paste.masks, k, pixels, lines + MIXED_LINES)
 
 
 # Images
@@ -138,10 +146,10 @@ cdef void paste_rows(
     open_mask(paste, k, y0, y1, place.x0, place.x1, lines)
     clear_between(paste, image, first, 0, y0, place.x0)
     while x < place.x1:
-        paste.simd.mask_begin(lines, x, place.x1)
+        paste.table.mask_begin(lines, x, place.x1)
         for y in range(y0, y1):
             put_pixels(paste, image + y * paste.out_row + x * paste.out_column,
-                       <const char*>paste.simd.mask_line(lines, y), lines.count)
+                       <const char*>paste.table.mask_line(lines, y), lines.count)
             if x + lines.count == place.x1 and y + 1 < y1:
                 clear_between(paste, image, y, place.x1, y + 1, place.x0)
         x += lines.count
@@ -165,8 +173,8 @@ cdef void paste_codes(const Paste *paste, Py_ssize_t k, MaskLines *lines) noexce
         runs_add(runs, 0, place.y0)
         y = place.y0
         while y < place.y1:
-            paste.simd.mask_begin(lines, y, place.y1)
-            runs_add_pixels(runs, <const uint8_t*>paste.simd.mask_line(lines, x), lines.count)
+            paste.table.mask_begin(lines, y, place.y1)
+            runs_add_pixels(runs, <const uint8_t*>paste.table.mask_line(lines, x), lines.count)
             y += lines.count
         runs_add(runs, 0, height - place.y1)
     runs_add(runs, 0, height * (paste.stop_column - x1))
@@ -379,13 +387,13 @@ cdef int paste_tensors(const PastedMasks *call, Team *team, Error *error) noexce
     cdef Place *made = <Place*>malloc(count * (sizeof(Place) + 4 * sizeof(double)))
     cdef double *corners = <double*>(made + count)
     cdef int failed
-    memset(&paste, 0, sizeof(paste))
+    begin(&paste)
     if made == NULL:
         failed = fail(NO_MEMORY, "no memory for the places of %zd masks", count)
     elif place_masks(&call.placing, &call.boxes, call.single, made, corners) >= 0:
         failed = 1
     else:
-        paste.simd, paste.masks.rule = tables, call.placing.rule
+        paste.masks.rule = call.placing.rule
         set_given(&paste, call.masks, call.extents, strides, size, call.placing.padding)
         paste.masks.places, paste.masks.corners = made, corners
         paste.height, paste.width = call.placing.extent[1], call.placing.extent[0]
@@ -411,8 +419,8 @@ def images(masks, places, corners, rule, int values, out, bint cleared, int thre
     cdef list kept = []
     cdef Paste paste
     cdef Py_buffer *view = buffer_of(kept, out)
-    memset(&paste, 0, sizeof(paste))
-    paste.simd, paste.masks.values = tables, values
+    begin(&paste)
+    paste.masks.values = values
     set_masks(&paste, masks, places, corners, rule)
     paste.out, paste.out_itemsize = <char*>view.buf, view.itemsize
     paste.out_image, paste.out_row, paste.out_column = (
@@ -431,8 +439,8 @@ def codes(masks, places, corners, rule, shape, int threads):
     """
     cdef Paste paste
     cdef Py_ssize_t k, count = len(places)
-    memset(&paste, 0, sizeof(paste))
-    paste.simd, paste.masks.values, paste.masks.along_y = tables, REACHED, True
+    begin(&paste)
+    paste.masks.values, paste.masks.along_y = REACHED, True
     set_masks(&paste, masks, places, corners, rule)
     paste.height, paste.width = shape
     paste.codes = <Runs*>calloc(count, sizeof(Runs))

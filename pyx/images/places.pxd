@@ -3,7 +3,7 @@ from libc.math cimport ceil, floor, isfinite, trunc
 from libc.stdint cimport int64_t
 
 from images.structs cimport TORCHVISION, Place
-from plan.boxes cimport Rows, number_at
+from rows cimport Rows, number_at
 from simd.structs cimport real
 
 cdef extern from *:

@@ -6,7 +6,8 @@ from libc.stdlib cimport strtod
 from call.call cimport Call
 from errors cimport WRONG_VALUE, fail
 from limits cimport MAX_EXACT
-from plan.boxes cimport Rows, add_rows, number_at, number_is_image, reserve
+from plan.boxes cimport add_rows, number_is_image, reserve
+from rows cimport Rows, number_at
 
 cdef struct Number:
     char[32] at

@@ -16,12 +16,12 @@ from interface.arrays cimport (Text, check_distinct, check_memory, contiguous, c
                                overlap, pack, spell_shape, strides_of)
 from interface.boxes cimport Number, spell_number, take_boxes
 from limits cimport MAX_EXTENT, MAX_SIDE
-from plan.boxes cimport Rows
 from plan.memory cimport zeros_for
 from plan.rules cimport RULE_INTEGRATED, RULE_QUANTISED, RULE_SAMPLED
 from plan.structs cimport FORWARD, GRAD_BOXES, MAX_PIXEL, MAX_PIXEL_GRAD, Map
 from roicy._kernels.machine cimport most_threads
 from roicy._kernels.plan cimport compute_call
+from rows cimport Rows
 from threads cimport Team
 
 cdef enum:

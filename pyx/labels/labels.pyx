@@ -13,8 +13,8 @@ from images.structs cimport Runs
 from labels.structs cimport (LABELS_PAD, LABELS_TOGETHER, Codes, Labels, LabelsAxis, LabelsPart,
                              Region, codes_add, labels_scratch, labels_set_tile,
                              regions_add_rows, regions_join)
+from labels.table cimport LabelTable
 from roicy._kernels.isa cimport tables
-from simd.table cimport Simd
 from threads cimport Team, run_call, run_tasks
 from tuning cimport TASKS_PER_THREAD
 
@@ -25,7 +25,7 @@ cdef enum:
 
 
 cdef struct Job:
-    const Simd *simd
+    const LabelTable *table
     Labels call
     LabelsAxis[2] before
     Py_ssize_t size                # of a number
@@ -54,7 +54,7 @@ cdef void label_task(const void *given, Py_ssize_t task, char *memory) noexcept 
     part.image, part.x0, part.x1 = task // job.parts, 0, job.call.x.pixels
     part.y0 = first_row(job, task % job.parts)
     part.y1 = first_row(job, task % job.parts + 1)
-    job.simd.label_pixels(&job.call, &part, memory)
+    job.table.label_pixels(&job.call, &part, memory)
     if job.counted != NULL:
         regions_add_rows(&job.call, &part, job.counted + task * job.regions)
 
@@ -81,7 +81,7 @@ cdef void code_task(const void *given, Py_ssize_t image, char *memory) noexcept 
     while part.x0 < job.x1:
         part.x1 = min(part.x0 + job.stripe, job.x1)
         call.out = pixels - part.x0
-        job.simd.label_pixels(&call, &part, memory)
+        job.table.label_pixels(&call, &part, memory)
         codes_add(&call, &part, &codes)
         part.x0 = part.x1
 
@@ -106,11 +106,11 @@ cdef int run_codes(Job *job, Team *team) noexcept nogil:
 cdef int run_all(void *given, Team *team) noexcept nogil:
     cdef Job *job = <Job*>given
     cdef Py_ssize_t tasks = job.images * job.parts
-    job.simd.labels_axis(&job.call.y)
-    job.simd.labels_axis(&job.call.x)
+    job.table.labels_axis(&job.call.y)
+    job.table.labels_axis(&job.call.x)
     if job.call.before != NULL:
-        job.simd.labels_axis(job.before)
-        job.simd.labels_axis(job.before + 1)
+        job.table.labels_axis(job.before)
+        job.table.labels_axis(job.before + 1)
     labels_set_tile(&job.call, job.size)
     if job.call.out != NULL and run_tasks(
             job, tasks, <int>min(<Py_ssize_t>job.threads, tasks),
@@ -139,7 +139,7 @@ cdef int set_call(Job *job, list kept, given, axes, rule) except -1:
         view.strides[0], view.strides[1], view.strides[2], view.strides[3])
     job.images = view.shape[0]
     job.size = sizeof(double) if given[1] == "d" else sizeof(float)
-    job.simd = tables + (job.size == sizeof(double))
+    job.table = <const LabelTable*>tables[job.size == sizeof(double)].labels
     call.names = <const int64_t*>buffer_of(kept, rule[0]).buf
     call.bounded, call.threshold, call.nearest = rule[1:]
     set_axis(&call.y, kept, axes[0], job.size)

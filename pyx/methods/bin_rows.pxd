@@ -7,6 +7,7 @@ from libc.stdint cimport int32_t
 from libc.string cimport memset
 
 from images.structs cimport CROP_CHANNELS, Lines, Source, Strip, Sums
+from images.table cimport ImageTable
 cimport methods.numbers as numbers
 from passes.walk cimport Part, Scratch, Walk, begin_walk, walk_on
 from plan.facts cimport beyond_cache
@@ -95,6 +96,7 @@ cdef inline void sum_channels(
     cdef const char *start = source.start
     cdef int channels = <int>job.channels, columns = part.q1 - part.q0, c
     cdef Py_ssize_t step = 1 if interleaved else columns      # between channels
+    cdef const ImageTable *images = <const ImageTable*>job.images
     cdef Strip strip
     cdef Lines y, x
     cdef Sums sums
@@ -106,7 +108,7 @@ cdef inline void sum_channels(
     strip.channels, strip.channel, strip.add = channels, 0, False
     while strip.channel < channels:
         source.start = start + strip.channel * source.stride_c
-        job.simd.sum_strip(source, &y, part.p1 - part.p0, &strip)
+        images.sum_strip(source, &y, part.p1 - part.p0, &strip)
         strip.channel += source.channels
     sums.first, sums.step = 0, channels if interleaved else 1
     for c in range(CROP_CHANNELS):
@@ -114,7 +116,7 @@ cdef inline void sum_channels(
     while sums.first < channels:
         sums.channels = min(<int>CROP_CHANNELS, channels - sums.first)
         sums.sums = bins + sums.first * step * (LANE_BYTES // sizeof(real))
-        job.simd.sum_strip_columns(&strip, &x, columns, &sums)
+        images.sum_strip_columns(&strip, &x, columns, &sums)
         sums.first += sums.channels
 
 

@@ -1,19 +1,11 @@
 """Boxes: rows of numbers of any type become images and numbers."""
-from libc.math cimport fabs, ldexp, trunc, INFINITY, NAN
-from libc.stdint cimport INT32_MAX, int32_t, uint16_t, uint32_t
+from libc.math cimport fabs, trunc
+from libc.stdint cimport INT32_MAX, int32_t
 from libc.stdlib cimport free, realloc
-from libc.string cimport memcpy
 
 from errors cimport NO_MEMORY, WRONG_VALUE, fail
 from plan.structs cimport Boxes
-
-cdef struct Rows:                  # of numbers, as a caller has them
-    const char *start
-    int kind                       # NumPy's character of their type
-    Py_ssize_t count
-    Py_ssize_t row                 # strides in bytes
-    Py_ssize_t column
-
+from rows cimport Rows, number_at
 
 cdef inline int reserve(Boxes *boxes, Py_ssize_t more) noexcept nogil:
     """Make room for more boxes."""
@@ -37,46 +29,6 @@ cdef inline int reserve(Boxes *boxes, Py_ssize_t more) noexcept nogil:
 cdef inline void free_boxes(Boxes *boxes) noexcept nogil:
     free(boxes.images)
     free(boxes.numbers)
-
-
-cdef inline double half_at(const char *at) noexcept nogil:
-    """The value of a float16."""
-    cdef uint16_t bits
-    cdef double value
-    memcpy(&bits, at, sizeof(bits))
-    value = bits & 0x3ff
-    if (bits >> 10 & 31) == 31:
-        value = NAN if value else INFINITY
-    elif bits >> 10 & 31:
-        value = ldexp(value + 0x400, (bits >> 10 & 31) - 25)
-    else:
-        value = ldexp(value, -24)
-    return -value if bits >> 15 else value
-
-
-cdef inline double bfloat_at(const char *at) noexcept nogil:
-    """The value of a bfloat16, which is the upper half of a float."""
-    cdef uint16_t upper
-    cdef uint32_t bits
-    cdef float value
-    memcpy(&upper, at, sizeof(upper))
-    bits = <uint32_t>upper << 16
-    memcpy(&value, &bits, sizeof(value))
-    return value
-
-
-cdef inline double number_at(const char *at, int kind) noexcept nogil:
-    if kind == c'f':
-        return (<const float*>at)[0]
-    if kind == c'd':
-        return (<const double*>at)[0]
-    if kind == c'i':
-        return (<const int*>at)[0]
-    if kind == c'l':
-        return <double>(<const long*>at)[0]
-    if kind == c'q':
-        return <double>(<const long long*>at)[0]
-    return half_at(at) if kind == c'e' else bfloat_at(at)
 
 
 cdef inline bint number_is_image(double number, Py_ssize_t images) noexcept nogil:

@@ -154,6 +154,7 @@ cdef struct Layout:                # scratch of a thread, in bytes from its star
 
 cdef struct LevelJob:              # what a call does with one level; most often there is only one
     const Simd *simd               # functions for the type of the computation
+    const void *images             # those of images/table.h, whose sums of rows bin_rows takes
     Map map
     Scale scale                    # from coordinates of boxes to pixels of the map
     Order order

@@ -4,13 +4,13 @@ from libc.string cimport memset
 
 from errors cimport Error
 from limits cimport MAX_EXTENT
-from plan.boxes cimport number_at
 from provider.abi cimport Status
 from provider.calls cimport status_of
 from provider.python cimport new
 from provider.tensors cimport (AnyNode, Run, Tensor, dtype_of, is_real, make_output, read_inputs,
                                rows_of, size_of, start_session_team)
 from roicy._kernels.paste cimport PastedMasks, paste_tensors
+from rows cimport number_at
 from threads cimport Team
 
 cdef struct MaskNode:              # inputs: masks, boxes, and what says the size of images

@@ -12,7 +12,7 @@ from libc.string cimport memcpy, memset
 from call.call cimport Call, end, make_levels, set_channels, set_result
 from errors cimport Error
 from limits cimport MAX_EXACT, MAX_EXTENT, MAX_SIDE
-from plan.boxes cimport Rows, add_rows, number_at, reserve, set_images
+from plan.boxes cimport add_rows, reserve, set_images
 from plan.rules cimport LevelRule, level_of, level_rule
 from plan.structs cimport FORWARD, MAX_PIXEL, MAX_SAMPLE, Map
 from provider.abi cimport Status
@@ -21,6 +21,7 @@ from provider.python cimport new
 from provider.tensors cimport (AnyNode, Run, Tensor, dtype_of, is_real, make_output, read_inputs,
                                rows_of, size_of, start_session_team)
 from roicy._kernels.plan cimport Rule, compute_call
+from rows cimport Rows, number_at
 from simd.structs cimport Strides
 from threads cimport Team
 

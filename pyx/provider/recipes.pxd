@@ -11,7 +11,6 @@ from libc.string cimport memcmp, memcpy, memset
 
 from attention.structs cimport Attention
 from errors cimport Error
-from plan.boxes cimport number_at
 from provider.abi cimport FAIL, INVALID_ARGUMENT, Group, Status
 from provider.calls cimport say, status_of
 from provider.python cimport forget
@@ -19,6 +18,7 @@ from provider.tensors cimport (
     Tensor, open_output, overlapped, read_input, size_of, start_session_team)
 from roicy._kernels.attention cimport compute_attention
 from roicy._kernels.isa cimport tables
+from rows cimport number_at
 from simd.structs cimport pages_alloc, pages_free
 from threads cimport Team, share_tasks
 
@@ -138,12 +138,12 @@ cdef inline void copy_row(
         for i in range(count):
             (<int64_t*>(to + i * a))[0] = (<const int64_t*>(one + i * b))[0]
     elif new == c'e':
-        tables.narrow(<const float*>one, new, count, to)
+        tables.simd.narrow(<const float*>one, new, count, to)
     elif new == c'd':
         for i in range(count):
             (<double*>(to + i * a))[0] = number_at(one + i * b, old)
     elif old == c'e' and a == size and b == size_of(old):
-        tables.widen_runs(one, old, 0, 0, 1, 1, count, <float*>to)
+        tables.simd.widen_runs(one, old, 0, 0, 1, 1, count, <float*>to)
     else:
         for i in range(count):
             (<float*>(to + i * a))[0] = <float>number_at(one + i * b, old)

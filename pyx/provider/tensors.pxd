@@ -1,7 +1,7 @@
 """Tensors of a run of a node: those that it reads, and those that it makes."""
 from libc.stdint cimport int64_t
 
-from plan.boxes cimport Rows
+from rows cimport Rows
 from provider.abi cimport (GET_TENSOR_DATA, KERNEL_CONTEXT_INPUT, KERNEL_CONTEXT_INPUT_COUNT,
                            KERNEL_CONTEXT_OUTPUT, PARALLEL_FOR, TENSOR_TYPE_AND_EXTENTS, One,
                            Status, api)

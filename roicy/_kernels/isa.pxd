@@ -4,7 +4,14 @@ from libc.stdint cimport int32_t
 from simd.table cimport Simd
 from threads cimport Team
 
-cdef const Simd *tables            # of the instruction set in use: for float, and for double
+cdef extern from "isa.h":
+    ctypedef struct Isa "struct isa":
+        const Simd *simd
+        const void *images
+        const void *attention
+        const void *labels
+
+cdef const Isa *tables             # of the instruction set in use: for float, and for double
 
 cdef int narrow_numbers(
     const float *values, char *target, int dtype, Py_ssize_t count, int threads,

@@ -1,3 +1,3 @@
 /* Any processor of the architecture that is built for. */
 #define ISA baseline
-#include "simd/isa.h"
+#include "table/fill.h"

@@ -1,3 +1,3 @@
 /* x86-64-v3: AVX2 and fused multiply-adds. */
 #define ISA avx2
-#include "simd/isa.h"
+#include "table/fill.h"

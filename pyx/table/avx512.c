@@ -1,3 +1,3 @@
 /* x86-64-v4: AVX-512. */
 #define ISA avx512
-#include "simd/isa.h"
+#include "table/fill.h"

@@ -1,0 +1,15 @@
+/* The table of functions of an instruction set that compute frames, crops and masks. */
+#ifndef ROICY_IMAGES_TABLE_H
+#define ROICY_IMAGES_TABLE_H
+
+#include "images/structs.h"
+
+#define FUNCTION(result, name, parameters) result(*name) parameters;
+#define SHARED FUNCTION
+struct image_table {
+#include "images/table.inc.h"
+};
+#undef FUNCTION
+#undef SHARED
+
+#endif

@@ -1,0 +1,11 @@
+/* What an instruction set is: the tables of functions of all rooms. */
+#ifndef ROICY_ISA_H
+#define ROICY_ISA_H
+
+struct isa {
+    const struct simd *simd;
+    /* Of images/table.h and so on: these rooms lie above this file, and know their own. */
+    const void *images, *attention, *labels;
+};
+
+#endif
