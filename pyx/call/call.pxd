@@ -18,7 +18,7 @@ from errors cimport NO_MEMORY, WRONG_PLAN, WRONG_VALUE, fail
 from plan.boxes cimport free_boxes
 from plan.facts cimport has_no_work
 from plan.layout cimport set_sizes, store_for
-from plan.memory cimport room_for, zeros_for
+from plan.memory cimport allocated, zeros_for
 from plan.method cimport Method
 from plan.order cimport sort_boxes
 from plan.rules cimport LevelRule, RuleNumbers, TableInputs
@@ -140,7 +140,7 @@ cdef inline int begin(Call *call) noexcept nogil:
         job.simd, job.images = isa.simd, isa.images
         job.channels, job.channels_per_output = call.channels, 1
         job.purpose, job.position_sensitive = call.purpose, call.position_sensitive
-        job.edges = call.boxes.width
+        job.box_numbers = call.boxes.width
         if call.position_sensitive:
             job.channels_per_output = <Py_ssize_t>call.ph * call.pw
     call.done = call.begun = True
@@ -149,9 +149,9 @@ cdef inline int begin(Call *call) noexcept nogil:
     if lists > INT32_MAX:
         return fail(WRONG_VALUE, "features: %zd images in all levels, expected at most %d", lists,
                     <int>INT32_MAX)
-    keys = <int32_t*>room_for(3 * count, sizeof(int32_t))
-    call.order = <int32_t*>room_for(count, sizeof(int32_t))
-    call.starts = <Py_ssize_t*>room_for(lists + 2, sizeof(Py_ssize_t))
+    keys = <int32_t*>allocated(3 * count, sizeof(int32_t))
+    call.order = <int32_t*>allocated(count, sizeof(int32_t))
+    call.starts = <Py_ssize_t*>allocated(lists + 2, sizeof(Py_ssize_t))
     if keys == NULL or call.order == NULL or call.starts == NULL:
         free(keys)
         return -1
@@ -282,17 +282,17 @@ cdef inline Py_ssize_t sums_per_box(const Call *call) noexcept nogil:
 cdef inline void add_partial_sums(Call *call, const double *sums, Py_ssize_t rows) noexcept nogil:
     """Add up the partial sums [sums_per_box][rows][numbers of a box] of the boxes of a step."""
     cdef Py_ssize_t level, i, row = 0, groups = sums_per_box(call), group, at
-    cdef int edges = call.boxes.width, e
+    cdef int numbers = call.boxes.width, n
     cdef const LevelJob *job
     cdef double total
     for level in range(call.levels):
         job = &call.jobs[level]
         for i in range(job.tables.count):
-            for e in range(edges):
-                total = sums[row * edges + e]
+            for n in range(numbers):
+                total = sums[row * numbers + n]
                 for group in range(1, groups):
-                    total += sums[(group * rows + row) * edges + e]
-                at = (job.tables.rows[i] + 1) * call.grad_columns - edges + e
+                    total += sums[(group * rows + row) * numbers + n]
+                at = (job.tables.rows[i] + 1) * call.grad_columns - numbers + n
                 if call.itemsize == sizeof(float):
                     (<float*>call.grad_boxes)[at] = <float>total
                 else:
@@ -312,10 +312,10 @@ cdef inline int run_with_partial_sums(Call *call) noexcept nogil:
         return fail(NO_MEMORY, "no memory for the gradients of %zd boxes", rows)
     rows = 0
     for level in range(call.levels):
-        call.jobs[level].partial_sums = sums + rows * call.boxes.width
+        call.jobs[level].slopes.partial_sums = sums + rows * call.boxes.width
         rows += call.jobs[level].tables.count
     for level in range(call.levels):
-        call.jobs[level].box_count = rows
+        call.jobs[level].slopes.box_count = rows
     failed = run_tasks_of_step(call)
     if not failed:
         add_partial_sums(call, sums, rows)
@@ -365,7 +365,7 @@ cdef inline int argmax_is_wrong(Call *call) noexcept nogil:
     if call.purpose != MAX_PIXEL_GRAD or (call.trusts_argmax and not has_no_work(job)):
         return 0
     return check_indices(
-        job.argmax, call.boxes.count * call.channels * call.ph * call.pw,
+        job.maxima.argmax, call.boxes.count * call.channels * call.ph * call.pw,
         job.map.rows * job.map.columns, call.max_threads, call.team, &call.bad)
 
 

@@ -36,16 +36,16 @@ cdef inline void clear_rows(const LevelJob *job) noexcept nogil:
         k = job.order.boxes[i]
         fill(<char*>job.result + k * job.out_strides.image * job.itemsize, extents,
              job.out_strides, job.itemsize, 0)
-        if job.argmax != NULL:
-            fill(<char*>(job.argmax + k * job.argmax_strides.image), extents,
-                 job.argmax_strides, sizeof(int32_t), 255)
+        if job.maxima.argmax != NULL:
+            fill(<char*>(job.maxima.argmax + k * job.maxima.argmax_strides.image), extents,
+                 job.maxima.argmax_strides, sizeof(int32_t), 255)
 
 
 cdef inline void clear_map(const LevelJob *job, Py_ssize_t channels) noexcept nogil:
     """Set the gradient of a map to 0."""
     cdef Py_ssize_t[4] extents = [job.map.images, channels, job.map.rows, job.map.columns]
     if job.purpose == MAX_SAMPLE_GRAD:
-        fill(<char*>job.grad_input, extents, job.grad_strides, job.itemsize, 0)
+        fill(<char*>job.maxima.grad_input, extents, job.maxima.grad_strides, job.itemsize, 0)
     else:
         fill(job.map.data, extents, job.map.strides, job.map.itemsize, 0)
 

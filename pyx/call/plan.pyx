@@ -470,8 +470,8 @@ cdef class Plan:
 
     cdef int set_argmax(self, const int32_t[:, :, :, :] indices) except -1:
         cdef LevelJob *job = self.call.jobs
-        job.argmax = <int32_t*>start_of(indices, &job.argmax_strides)
-        self.call.bad, job.bad = 0, &self.call.bad
+        job.maxima.argmax = <int32_t*>start_of(indices, &job.maxima.argmax_strides)
+        self.call.bad, job.maxima.bad = 0, &self.call.bad
         return 0
 
     def forward(self, out, small=None, Py_ssize_t max_boxes=INT32_MAX):
@@ -498,7 +498,7 @@ cdef class Plan:
 
     def max_sample(self, out, bint products, small=None, Py_ssize_t max_boxes=INT32_MAX):
         """out (K, C, PH, PW) = the largest samples of the map, or the largest products."""
-        self.call.jobs.products = products
+        self.call.jobs.maxima.products = products
         self.forward(out, small, max_boxes)
 
     def grad_input(self, grad_output, Py_ssize_t max_boxes=INT32_MAX):
@@ -542,9 +542,10 @@ cdef class Plan:
             self, grad_output, grad_input, bint products, Py_ssize_t max_boxes=INT32_MAX):
         """grad_input (N, C, H, W) = grad_output (K, C, PH, PW) where the map has its winners."""
         cdef LevelJob *job = self.call.jobs
-        job.products = products
+        job.maxima.products = products
         self.set_result(grad_output, False)
-        job.grad_input = numbers_of(grad_input, True, self.call.itemsize, &job.grad_strides)
+        job.maxima.grad_input = numbers_of(
+            grad_input, True, self.call.itemsize, &job.maxima.grad_strides)
         self.call.max_boxes = max_boxes
         self.compute()
 

@@ -512,7 +512,7 @@ cdef int set_frames(CropJob *job, list kept, given) except -1:
     job.planar = given.planar
     job.frames = <Source*>memory_of(kept, given.count * sizeof(Source), True)
     if given.yuv:
-        (job.yuv.shared, job.yuv.wide, job.yuv.each, job.yuv.rgb565, job.yuv.luma,
+        (job.yuv.shared, job.yuv.wide, job.yuv.own_chroma, job.yuv.rgb565, job.yuv.luma,
          channels) = given.yuv
         for c in range(3):
             job.yuv.bias[c], job.yuv.from_u[c], job.yuv.from_v[c] = channels[c]
@@ -523,7 +523,7 @@ cdef int set_frames(CropJob *job, list kept, given) except -1:
             plane.start = <const char*>view.buf + n * view.strides[0]
             plane.stride_y, plane.stride_x = view.strides[1], view.strides[2]
             if j % planes > 0:
-                plane.stride_x <<= job.yuv.each
+                plane.stride_x <<= job.yuv.own_chroma
                 frame.chroma[j % planes - 1] = plane
                 continue
             frame.start = plane.start

@@ -115,10 +115,10 @@ enum { YUV_RUN = 64, YUV_SPARE = 3 * YUV_RUN + 1 };
    Y is a number of 15 bits, U and V are numbers of 16 bits with a sign, and products lose their low
    half.  The sum has 5 bits after the point.  Red has no part of U, and blue has none of V. */
 struct crop_yuv {
-    int shared; /* rows of Y for each row of U and V are 1 << shared */
-    int wide;   /* numbers have two bytes, of which the high bits count */
-    int each;   /* each pixel has U and V of its own, between those that have a stride */
-    int rgb565; /* no YCbCr, but red, green and blue in two bytes */
+    int shared;     /* rows of Y for each row of U and V are 1 << shared */
+    int wide;       /* numbers have two bytes, of which the high bits count */
+    int own_chroma; /* each pixel has U and V of its own, between those that have a stride */
+    int rgb565;     /* no YCbCr, but red, green and blue in two bytes */
     int16_t luma, bias[3], from_u[3], from_v[3];
 };
 

@@ -95,7 +95,7 @@ cdef extern from "images/structs.h":
     ctypedef struct Yuv "struct crop_yuv":
         int shared
         bint wide
-        bint each
+        bint own_chroma
         bint rgb565
         int16_t luma
         int16_t *bias

@@ -325,7 +325,7 @@ static NOINLINE void crop_convert(const struct crop_source *source, ptrdiff_t y,
             prefetch_l1(chroma[i].start + (ahead >> yuv.shared) * chroma[i].stride_y);
         }
         prefetch_l1(row + first * step + ahead * source->stride_y);
-        if (left >= YUV_RUN && yuv.each) {
+        if (left >= YUV_RUN && yuv.own_chroma) {
             yuv_convert_each(&yuv, row + first * step, step, chroma, YUV_RUN, count - at,
                              to + 3 * at);
             continue;
@@ -335,8 +335,8 @@ static NOINLINE void crop_convert(const struct crop_source *source, ptrdiff_t y,
                             to + 3 * at);
             continue;
         }
-        (yuv.each ? yuv_convert_each : yuv_convert_run)(&yuv, row + first * step, step, chroma,
-                                                        (int)(width - first), YUV_RUN, edge);
+        (yuv.own_chroma ? yuv_convert_each : yuv_convert_run)(
+            &yuv, row + first * step, step, chroma, (int)(width - first), YUV_RUN, edge);
         memcpy(to + 3 * at, edge + 3 * (x + at - first), (size_t)(3 * (count - at)));
     }
 }

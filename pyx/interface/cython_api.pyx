@@ -252,8 +252,8 @@ cdef int compute_pool_gradient(Call *call, const Request *request) noexcept nogi
             and pack(&request.maps, &maps, call.itemsize, False, &new_maps) == 0):
         call.jobs.map.data = <char*>maps.data
         call.jobs.map.strides = strides_of(&maps, call.itemsize)
-        call.jobs.argmax, call.jobs.bad = <int32_t*>argmax.data, &call.bad
-        call.jobs.argmax_strides = strides_of(&argmax, sizeof(int32_t))
+        call.jobs.maxima.argmax, call.jobs.maxima.bad = <int32_t*>argmax.data, &call.bad
+        call.jobs.maxima.argmax_strides = strides_of(&argmax, sizeof(int32_t))
         set_result(call, bins.data, strides_of(&bins, call.itemsize))
         failed = run(call)
         if call.bad:
@@ -272,8 +272,8 @@ cdef int compute_described(Call *call, const Request *request) noexcept nogil:
     if call.purpose == MAX_PIXEL_GRAD:
         return compute_pool_gradient(call, request)
     if call.purpose == MAX_PIXEL and request.extra.data != NULL:
-        call.jobs.argmax = <int32_t*>request.extra.data
-        call.jobs.argmax_strides = strides_of(&request.extra, sizeof(int32_t))
+        call.jobs.maxima.argmax = <int32_t*>request.extra.data
+        call.jobs.maxima.argmax_strides = strides_of(&request.extra, sizeof(int32_t))
     set_result(call, request.bins.data, strides_of(&request.bins, call.itemsize))
     return run(call)
 

@@ -151,11 +151,11 @@ cdef inline void forward(
         const LevelJob *job, const Task *task, char *memory, real _) noexcept nogil:
     cdef Walk walk
     begin_walk(job, task, memory, False, &walk)
-    walk.part.p_step = min(job.ph, job.lanes)
-    walk.part.q_step = <int>min(<Py_ssize_t>job.pw, MAX_BINS // job.channels)
-    walk.part.whole = walk.part.p_step == job.ph and walk.part.q_step == job.pw
+    walk.part.most_p = min(job.ph, job.lanes)
+    walk.part.most_q = <int>min(<Py_ssize_t>job.pw, MAX_BINS // job.channels)
+    walk.part.whole = walk.part.most_p == job.ph and walk.part.most_q == job.pw
     while walk_on(job, task, &walk):
-        sum_bin_rows(job, &walk.part, &walk.tile, <real*>walk.bins, &walk.scratch)
+        sum_bin_rows(job, &walk.part, &walk.tile, <real*>walk.result, &walk.scratch)
 
 
 cdef inline void set_bin_rows(Method *method) noexcept:

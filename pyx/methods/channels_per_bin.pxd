@@ -93,7 +93,7 @@ cdef inline Shares shares_to_write(const LevelJob *job, const Work *work) noexce
 cdef inline void lay_out(LevelJob *job, const Tasks *tasks, Py_ssize_t level) noexcept nogil:
     """Room for the bins of all boxes of a task, and for the tiles of all its bins."""
     cdef Py_ssize_t bins = job.tables.count * (<Py_ssize_t>job.ph * job.pw * LANE_BYTES)
-    job.cell_pixels = slope_pixels(1)
+    job.slopes.cell_pixels = slope_pixels(1)
     job.layout.tile_bytes = max(job.layout.tile_bytes, most_tile_bytes(job, tasks, level))
     lay_out_tiles(job, 1, max(<Py_ssize_t>BINS_BYTES, min(<Py_ssize_t>BIN_RANGE_BYTES, bins)))
 
@@ -105,7 +105,7 @@ cdef inline void sum_bin(const LevelJob *job, Walk *walk, real *bin) noexcept no
     cdef Part *part = &walk.part
     cdef Window *window = &part.window
     cdef const real *pixels
-    cdef View steps
+    cdef View view
     cdef Taps y, x
     y.pixel = x.pixel = job.tables.tap_pixel
     y.weight = x.weight = job.tables.tap_weight
@@ -121,9 +121,9 @@ cdef inline void sum_bin(const LevelJob *job, Walk *walk, real *bin) noexcept no
         part.p1, part.q1 = part.p0 + 1, part.q0 + 1
         sum_block(job, walk, bin)
         return
-    pixels = load(job, &walk.tile, <real*>walk.scratch.tile, window, &steps)
-    job.simd.contract_bin(bin, <real*>walk.scratch.strip, pixels - window.y0 * steps.y, steps.y,
-                          steps.x, window.x1 - window.x0, &y, &x)
+    pixels = load(job, &walk.tile, <real*>walk.scratch.tile, window, &view)
+    job.simd.contract_bin(bin, <real*>walk.scratch.strip, pixels - window.y0 * view.y, view.y,
+                          view.x, window.x1 - window.x0, &y, &x)
 
 
 cdef inline void store_bins_of_boxes(
@@ -198,7 +198,7 @@ cdef inline void add_bin(
     y.weight = x.weight = job.tables.tap_weight
     clip(part.spans_y + 2 * part.p0, y.pixel, task.y0, task.y1, rows)
     clip(part.spans_x + 2 * part.q0, x.pixel, task.x0, task.x1, columns)
-    job.simd.accumulate_bin(<real*>sums.origin, sums.steps.y, sums.steps.x, grad, &y, &x)
+    job.simd.accumulate_bin(<real*>sums.origin, sums.view.y, sums.view.x, grad, &y, &x)
 
 
 cdef inline void add_boxes(
@@ -211,7 +211,7 @@ cdef inline void add_boxes(
     begin_owned(job, task, memory, tile, &owned)
     set_first_bin(job, task, &owned.walk.part)
     while next_owned(job, task, &owned, of_type):
-        grad = bins_of_part(job, &owned.walk.part, owned.walk.bins, owned.walk.tile.lanes,
+        grad = bins_of_part(job, &owned.walk.part, owned.walk.result, owned.walk.tile.lanes,
                             <real*>owned.walk.scratch.bins)
         add_bin(job, task, &owned.walk.part, <const real*>grad.origin, &owned.sums)
 

@@ -258,12 +258,12 @@ cdef inline void forward(
     while walk_on(job, task, &walk):
         if not walk.joined:
             sum_block(job, &walk, <real*>walk.scratch.bins)
-            store_part(job, &walk, <real*>walk.bins)
+            store_part(job, &walk, <real*>walk.result)
         elif walk.part.x_first:
-            sum_x_first(job, &walk.part, &walk.tile, <real*>walk.bins,
+            sum_x_first(job, &walk.part, &walk.tile, <real*>walk.result,
                         job.prefetch and task.load != COPY_ONCE, &walk.scratch)
         else:
-            sum_y_first(job, &walk.part, &walk.tile, <real*>walk.bins, &walk.scratch)
+            sum_y_first(job, &walk.part, &walk.tile, <real*>walk.result, &walk.scratch)
 
 
 cdef inline Prefetch bins_of_next_row(
@@ -314,14 +314,14 @@ cdef inline void accumulate_pixel_rows(
         if y + 1 < y_axis.stop:
             ahead = bins_of_next_row(job, y_axis, x_axis, y, row_0, <int>width)
             if job.prefetch:
-                below = (y_axis.pixels[y + 1] - y_axis.pixels[y]) * sums.steps.y
-        row = <real*>sums.origin + y_axis.pixels[y] * sums.steps.y
+                below = (y_axis.pixels[y + 1] - y_axis.pixels[y]) * sums.view.y
+        row = <real*>sums.origin + y_axis.pixels[y] * sums.view.y
         for x in range(x_axis.first, x_axis.stop):
             x_bins.spans = bins_of_pixel(x_axis, x, clipped)
             prefetch_some(&ahead)
             if below > 0:
-                prefetch_taps(row + below, sums.steps.x, part.blocks, x_axis.pixels, x, x + 1)
-            job.simd.accumulate_pixels(row, sums.steps.x, lanes, &strips, 1, x_axis.pixels + x,
+                prefetch_taps(row + below, sums.view.x, part.blocks, x_axis.pixels, x, x + 1)
+            job.simd.accumulate_pixels(row, sums.view.x, lanes, &strips, 1, x_axis.pixels + x,
                                        &x_bins)
 
 

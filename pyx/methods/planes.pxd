@@ -78,7 +78,7 @@ cdef inline void forward(
     begin_walk(job, task, memory, False, &walk)
     while walk_on(job, task, &walk):
         sum_block(job, &walk, <real*>walk.scratch.bins)
-        store_part(job, &walk, <real*>walk.bins)
+        store_part(job, &walk, <real*>walk.result)
 
 
 cdef inline void accumulate_planes(
@@ -93,8 +93,8 @@ cdef inline void accumulate_planes(
     cdef real *to
     cdef Taps y_bins = y_axis.bins, x_bins = x_axis.bins
     cdef Vectors bins, strips
-    bins.start = <const real*>grad.origin - y_axis.low * grad.steps.y
-    bins.step, bins.stride, bins.count = grad.steps.x, grad.steps.y, qs
+    bins.start = <const real*>grad.origin - y_axis.low * grad.view.y
+    bins.step, bins.stride, bins.count = grad.view.x, grad.view.y, qs
     while y < y_axis.stop:
         rows = min(most, y_axis.stop - y)
         r = 0
@@ -109,13 +109,13 @@ cdef inline void accumulate_planes(
         while r < rows:      # neighbouring rows together, which most often are all of them
             together = neighbours(y_axis.pixels, y + r, y + rows) - y - r
             strips.start, strips.count = strip + (r - x_axis.low * rows) * lanes, together
-            to = <real*>sums.origin + y_axis.pixels[y + r] * sums.steps.y
+            to = <real*>sums.origin + y_axis.pixels[y + r] * sums.view.y
             x = x_axis.first
             while x < x_axis.stop:
                 prefetch_some(ahead)
                 some = min(at_once, x_axis.stop - x)
                 x_bins.spans = bins_of_pixel(x_axis, x, clipped)
-                simd.accumulate_pixels(to, sums.steps.x, sums.steps.y, &strips, some,
+                simd.accumulate_pixels(to, sums.view.x, sums.view.y, &strips, some,
                                        x_axis.pixels + x, &x_bins)
                 x += some
             r += together
@@ -127,7 +127,7 @@ cdef inline Lanes bins_of_readers(
     """The gradient of the bins of a part that read pixels of the task's rectangle: of `clipped`."""
     clipped[0] = owned.walk.part
     keep_readers(job, task, clipped)
-    return bins_of_part(job, clipped, owned.walk.bins, owned.walk.tile.lanes,
+    return bins_of_part(job, clipped, owned.walk.result, owned.walk.tile.lanes,
                         <real*>owned.walk.scratch.bins)
 
 

@@ -113,7 +113,7 @@ cdef inline void sum_stretches(
         real *bin) noexcept nogil:
     """One bin, of one channel block, whose pixels are loaded for it alone."""
     cdef Stretch stretch
-    cdef View steps
+    cdef View view
     cdef Taps taps
     cdef const real *pixels
     cdef bint add = False
@@ -123,9 +123,9 @@ cdef inline void sum_stretches(
     stretch.span[1] = span[0]
     taps.spans = stretch.span
     while next_stretch(taps.pixel, span, tile.capacity, &stretch):
-        pixels = load(job, tile, memory, &stretch.window, &steps)
-        pixels -= stretch.window.y0 * steps.y + stretch.window.x0 * steps.x
-        job.simd.contract_sparse(bin, 0, pixels, steps.y, steps.x, 1, &taps, add)
+        pixels = load(job, tile, memory, &stretch.window, &view)
+        pixels -= stretch.window.y0 * view.y + stretch.window.x0 * view.x
+        job.simd.contract_sparse(bin, 0, pixels, view.y, view.x, 1, &taps, add)
         add = True
 
 
@@ -136,18 +136,18 @@ cdef inline void sum_sparse(
     cdef int lanes = LANE_BYTES // sizeof(real), qs = part.q1 - part.q0, p, q
     cdef const Window *window = &part.window
     cdef const real *pixels = memory
-    cdef View steps
+    cdef View view
     cdef Taps taps
     cdef bint together = loads_window(job, part, tile, tile.capacity)
-    steps.y = steps.x = 0
+    view.y = view.x = 0
     if together and not window_is_empty(window):
-        pixels = load(job, tile, memory, window, &steps)
-        pixels -= window.y0 * steps.y + window.x0 * steps.x
+        pixels = load(job, tile, memory, window, &view)
+        pixels -= window.y0 * view.y + window.x0 * view.x
     taps.pixel, taps.weight = job.tables.tap_pixel, job.tables.tap_weight
     for p in range(part.p0, part.p1):
         taps.spans = spans_of(job, part, p)
         if together:
-            job.simd.contract_sparse(bins, lanes, pixels, steps.y, steps.x, qs, &taps, False)
+            job.simd.contract_sparse(bins, lanes, pixels, view.y, view.x, qs, &taps, False)
         for q in range(0 if together else qs):
             sum_stretches(job, taps.spans + 2 * q, tile, memory, bins + q * lanes)
         bins += qs * lanes
@@ -176,19 +176,19 @@ cdef inline void forward(
     begin_walk(job, task, memory, True, &walk)
     while walk_on(job, task, &walk):
         if walk.joined:
-            sum_sparse_pixels(job, &walk.part, &walk.tile, <real*>walk.bins,
+            sum_sparse_pixels(job, &walk.part, &walk.tile, <real*>walk.result,
                               <real*>walk.scratch.bins)
         else:
             sum_sparse(job, &walk.part, &walk.tile, <real*>walk.scratch.tile,
                        <real*>walk.scratch.bins)
-            store_part(job, &walk, <real*>walk.bins)
+            store_part(job, &walk, <real*>walk.result)
 
 
 # Gradient of the input
 
 cdef inline void scatter_sparse(
         const LevelJob *job, const Task *task, const Part *part, const real *grad,
-        const View *grad_steps, real *sums, const View *steps) noexcept nogil:
+        const View *grad_view, real *sums, const View *view) noexcept nogil:
     """Pixels of the task's rectangle += the gradient of a part's bins, of part.blocks blocks.
 
     grad: of bin (p0, q0); sums: pixel (0, 0).
@@ -204,8 +204,8 @@ cdef inline void scatter_sparse(
     for p in range(part.p0, part.p1):
         taps.spans = spans_of(job, part, p)
         for q in range(part.q1 - part.q0):
-            job.simd.accumulate_sparse(sums, steps.y, steps.x,
-                                       grad + (p - part.p0) * grad_steps.y + q * grad_steps.x,
+            job.simd.accumulate_sparse(sums, view.y, view.x,
+                                       grad + (p - part.p0) * grad_view.y + q * grad_view.x,
                                        part.blocks, &taps, NULL if inside else owned)
             taps.spans += 2
 
@@ -217,10 +217,10 @@ cdef inline void grad_input(
     owned.separable, owned.joins = False, True
     begin_owned(job, task, memory, memory, &owned)
     while next_owned(job, task, &owned, of_type):
-        grad = bins_of_part(job, &owned.walk.part, owned.walk.bins, owned.walk.tile.lanes,
+        grad = bins_of_part(job, &owned.walk.part, owned.walk.result, owned.walk.tile.lanes,
                             <real*>owned.walk.scratch.bins)
-        scatter_sparse(job, task, &owned.walk.part, <const real*>grad.origin, &grad.steps,
-                       <real*>owned.sums.origin, &owned.sums.steps)
+        scatter_sparse(job, task, &owned.walk.part, <const real*>grad.origin, &grad.view,
+                       <real*>owned.sums.origin, &owned.sums.view)
 
 
 # Gradient of the boxes
@@ -229,7 +229,7 @@ cdef inline void slopes_of_part(const LevelJob *job, Slopes *slopes, real of_typ
     """Add the gradients with respect to the numbers of a box, of some bins, to the sums."""
     cdef const Part *part = &slopes.walk.part
     cdef const Lanes *bins = &slopes.bins
-    cdef bint together = loads_window(job, part, &slopes.walk.tile, job.cell_pixels)
+    cdef bint together = loads_window(job, part, &slopes.walk.tile, job.slopes.cell_pixels)
     cdef const int32_t *span
     cdef const real *bin
     cdef Stretch stretch
@@ -240,12 +240,12 @@ cdef inline void slopes_of_part(const LevelJob *job, Slopes *slopes, real of_typ
     for p in range(part.p0, part.p1):
         span = spans_of(job, part, p)
         for q in range(part.q1 - part.q0):
-            bin = <const real*>bins.origin + (p - part.p0) * bins.steps.y + q * bins.steps.x
+            bin = <const real*>bins.origin + (p - part.p0) * bins.view.y + q * bins.view.x
             stretch.span[1] = span[0]
             if together:
                 slopes_of_bin(job, slopes, part.blocks, span, NULL, bin)
                 stretch.span[1] = span[1]
-            while next_stretch(job.tables.tap_pixel, span, job.cell_pixels, &stretch):
+            while next_stretch(job.tables.tap_pixel, span, job.slopes.cell_pixels, &stretch):
                 load_blocks(job, slopes, &stretch.window, NULL, of_type)
                 slopes_of_bin(job, slopes, part.blocks, stretch.span, NULL, bin)
             span += 2

@@ -31,7 +31,7 @@ cdef enum:
     SLOPE_GROUPS = 8               # groups of them computed together, read in place    # R276
 
 cdef enum:
-    MAX_EDGES = 5                  # y1, y2, x1, x2; of turned boxes cx, cy, w, h and angle
+    MAX_BOX_NUMBERS = 5            # y1, y2, x1, x2; of turned boxes cx, cy, w, h and angle
 
 
 cdef struct Slopes:                # of the channel blocks of a step: some groups of them
@@ -41,7 +41,8 @@ cdef struct Slopes:                # of the channel blocks of a step: some group
     SlopeTaps taps                 # where they are, and the slopes of their weights
     Lanes bins                     # the gradient of the part's bins
     Prefetch ahead                 # of the next box
-    double[SLOPE_GROUPS * MAX_EDGES * FOLDED_BYTES] sums      # [group][edge][folded lanes]
+    # [group][number][folded lanes]
+    double[SLOPE_GROUPS * MAX_BOX_NUMBERS * FOLDED_BYTES] sums
     bint grouped                   # blocks have common sums; else each has its own
     bint started
     Py_ssize_t opened              # the block whose tiles are open
@@ -49,7 +50,7 @@ cdef struct Slopes:                # of the channel blocks of a step: some group
 
 
 cdef inline void set_groups(
-        Slopes *slopes, Py_ssize_t blocks, const real *first, const View *steps,
+        Slopes *slopes, Py_ssize_t blocks, const real *first, const View *view,
         Py_ssize_t step) noexcept nogil:
     """The pixels of each group of blocks; first: pixel (0, 0) of the first block."""
     cdef Pixels *group = slopes.groups
@@ -57,7 +58,7 @@ cdef inline void set_groups(
     while b < blocks:
         group.start, group.step = first + b * step, step
         group.count = min(blocks - b, <Py_ssize_t>SLOPE_BLOCKS)
-        group.stride_y, group.stride_x = steps.y, steps.x
+        group.stride_y, group.stride_x = view.y, view.x
         group += 1
         b += SLOPE_BLOCKS
 
@@ -66,27 +67,27 @@ cdef inline void load_blocks(
         const LevelJob *job, Slopes *slopes, const Window *window, const Part *slots,
         real _) noexcept nogil:
     """Load a window of all blocks; slots: NULL, or the taps of a box that has few."""
-    cdef Py_ssize_t tile = job.layout.tile_bytes // <Py_ssize_t>sizeof(real), b
+    cdef Py_ssize_t step = job.layout.tile_bytes // <Py_ssize_t>sizeof(real), b
     cdef Walk *walk = &slopes.walk
     cdef real *memory = <real*>walk.scratch.tile
     cdef const real *first = memory
     cdef Py_ssize_t packed = walk.part.blocks
-    cdef View steps
-    cdef Tile *block = &walk.tile
+    cdef View view
+    cdef Tile *tile = &walk.tile
     if slots != NULL:
-        load_taps(job, slots, block, memory, &steps)
+        load_taps(job, slots, tile, memory, &view)
     else:
-        first = load(job, block, memory, window, &steps)
-        if block.in_place:
-            packed, tile = 1, job.lanes
+        first = load(job, tile, memory, window, &view)
+        if tile.in_place:
+            packed, step = 1, job.lanes
     for b in range(1, packed):
-        block, memory = &slopes.tiles[b], memory + tile
+        tile, memory = &slopes.tiles[b], memory + step
         if slots != NULL:
-            load_taps(job, slots, block, memory, &steps)
+            load_taps(job, slots, tile, memory, &view)
         else:
-            load(job, block, memory, window, &steps)
-    first -= window.y0 * steps.y + window.x0 * steps.x
-    set_groups(slopes, walk.part.blocks, first, &steps, tile)
+            load(job, tile, memory, window, &view)
+    first -= window.y0 * view.y + window.x0 * view.x
+    set_groups(slopes, walk.part.blocks, first, &view, step)
 
 
 cdef inline void slopes_of_bin(
@@ -99,10 +100,10 @@ cdef inline void slopes_of_bin(
     while b < blocks:
         if x == NULL:
             job.simd.add_sparse_slopes(sums, bin + b * step, step, group, &slopes.taps, y,
-                                       job.edges)
+                                       job.box_numbers)
         else:
             job.simd.add_slopes(sums, bin + b * step, step, group, &slopes.taps, y, x)
-        sums += job.edges * FOLDED_BYTES // <int>sizeof(real)
+        sums += job.box_numbers * FOLDED_BYTES // <int>sizeof(real)
         group += 1
         b += SLOPE_BLOCKS
 
@@ -121,12 +122,12 @@ cdef inline void slopes_of_cell(
         if rows[0] == rows[1]:
             continue
         for q in range(part.q0, part.q1):
-            bin = (<const real*>bins.origin + (p - part.p0) * bins.steps.y
-                   + (q - part.q0) * bins.steps.x)
+            bin = (<const real*>bins.origin + (p - part.p0) * bins.view.y
+                   + (q - part.q0) * bins.view.x)
             prefetch_some(&slopes.ahead)
             if bins.block == job.lanes:      # the whole next box is too much for a level 2 cache
                 for b in range(part.blocks):
-                    prefetch_l1(bin + BINS_AHEAD * bins.steps.x + b * job.lanes)
+                    prefetch_l1(bin + BINS_AHEAD * bins.view.x + b * job.lanes)
             clip(part.spans_x + 2 * q, part.pixel, cell.x0, cell.x1, columns)
             if columns[0] < columns[1]:
                 slopes_of_bin(job, slopes, part.blocks, rows, columns, bin)
@@ -137,7 +138,7 @@ cdef inline void set_bins_of_part(const LevelJob *job, Slopes *slopes, real _) n
     cdef Walk *walk = &slopes.walk
     slopes.taps.pixel, slopes.taps.weight = job.tables.tap_pixel, job.tables.tap_weight
     slopes.taps.slopes, slopes.taps.step = job.tables.tap_slopes, job.tables.taps
-    slopes.bins = bins_of_part(job, &walk.part, walk.bins, walk.tile.lanes,
+    slopes.bins = bins_of_part(job, &walk.part, walk.result, walk.tile.lanes,
                                <real*>walk.scratch.bins)
 
 
@@ -146,7 +147,7 @@ cdef inline void slopes_of_window(const LevelJob *job, Slopes *slopes, real of_t
     cdef const Part *part = &slopes.walk.part
     cdef const Window *window = &part.window
     cdef Py_ssize_t width = cell_columns(window.x1 - window.x0)
-    cdef Py_ssize_t height = max(min(window.y1 - window.y0, job.cell_pixels // width), 1)
+    cdef Py_ssize_t height = max(min(window.y1 - window.y0, job.slopes.cell_pixels // width), 1)
     cdef Window cell
     cdef Part slots
     set_bins_of_part(job, slopes, of_type)
@@ -188,22 +189,22 @@ cdef inline void store_slopes(
         const LevelJob *job, const Task *task, const Part *part, const real *sums) noexcept nogil:
     """Write the partial sum of each group, in the order of the box, at the group's first block."""
     cdef Py_ssize_t lanes = FOLDED_BYTES // sizeof(real), b = 0, i, lane
-    cdef int edge
+    cdef int number
     cdef double total
     cdef double *to
-    cdef int[MAX_EDGES] column      # of y1, y2, x1, x2
+    cdef int[MAX_BOX_NUMBERS] column      # of y1, y2, x1, x2
     column[0], column[1], column[2], column[3] = 1, 3, 0, 2
     if job.tables.tap_kind == SPARSE_TAPS:
-        for edge in range(job.edges):
-            column[edge] = edge
+        for number in range(job.box_numbers):
+            column[number] = number
     while b < part.blocks:
         i = (part.block + b) * job.channels_per_output + task.first_bin
-        to = job.partial_sums + job.edges * (i * job.box_count + part.box)
-        for edge in range(job.edges):
+        to = job.slopes.partial_sums + job.box_numbers * (i * job.slopes.box_count + part.box)
+        for number in range(job.box_numbers):
             total = 0
             for lane in range(lanes):
-                total += sums[(b // SLOPE_BLOCKS * job.edges + edge) * lanes + lane]
-            to[column[edge]] = total
+                total += sums[(b // SLOPE_BLOCKS * job.box_numbers + number) * lanes + lane]
+            to[column[number]] = total
         b += SLOPE_BLOCKS
 
 
@@ -248,7 +249,7 @@ cdef inline bint next_slopes(
         walk.part.blocks = slopes.blocks
         if begins_block(&walk.part):
             memset(slopes.sums, 0, (slopes.blocks + SLOPE_BLOCKS - 1) // SLOPE_BLOCKS
-                   * job.edges * FOLDED_BYTES)
+                   * job.box_numbers * FOLDED_BYTES)
             slopes.ahead = bins_of_next_box(job, task, slopes, of_type)
         if not window_is_empty(&walk.part.window):
             return True

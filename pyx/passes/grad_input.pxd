@@ -170,7 +170,7 @@ cdef inline Lanes sums_of(
     cdef Py_ssize_t rows = task.y1 - task.y0, columns = task.x1 - task.x0
     sums.block = job.lanes
     if tile.in_place:
-        sums.origin, sums.steps.y, sums.steps.x = tile.plane, tile.strides.y, tile.strides.x
+        sums.origin, sums.view.y, sums.view.x = tile.plane, tile.strides.y, tile.strides.x
         return sums
     if not owned.loaded:
         owned.loaded = True
@@ -178,8 +178,8 @@ cdef inline Lanes sums_of(
             job.simd.read_pixels(tile, task.y0, task.x0, rows, columns, memory)
         else:
             memset(memory, 0, rows * columns * LANE_BYTES)
-    sums.steps.y, sums.steps.x = columns * job.lanes, job.lanes
-    sums.origin = memory - task.y0 * sums.steps.y - task.x0 * sums.steps.x
+    sums.view.y, sums.view.x = columns * job.lanes, job.lanes
+    sums.origin = memory - task.y0 * sums.view.y - task.x0 * sums.view.x
     return sums
 
 
@@ -201,7 +201,7 @@ cdef inline void store_sums(
 cdef inline Py_ssize_t blocks_to_write(
         const LevelJob *job, const Task *task, const Part *part) noexcept nogil:
     """How many blocks are summed at once."""
-    cdef Py_ssize_t most = job.layout.strip_bytes // (part.q_step * LANE_BYTES)
+    cdef Py_ssize_t most = job.layout.strip_bytes // (part.most_q * LANE_BYTES)
     cdef Py_ssize_t blocks = blocks_together(job, task, part.block, most)
     # With fewer blocks runs are short, and choosing a loop for each costs more than is saved.
     return blocks if blocks >= MIN_BLOCKS_TOGETHER else 1

@@ -31,7 +31,7 @@ cdef extern from *:
 
 
 cdef inline void reduce_window(
-        const LevelJob *job, const Part *part, const real *pixels, const View *steps, real *strip,
+        const LevelJob *job, const Part *part, const real *pixels, const View *view, real *strip,
         real *bins, Stream *queue) noexcept nogil:
     """bins = the largest pixels of a window; several bin rows share a loop over columns."""
     cdef Py_ssize_t lanes = LANE_BYTES // sizeof(real), columns = part.window.x1 - part.window.x0
@@ -39,7 +39,7 @@ cdef inline void reduce_window(
     cdef int most = <int>max(STRIP_BYTES // (columns * LANE_BYTES), 1)
     cdef int p = part.p0, q, i, rows, qs = part.q1 - part.q0
     cdef Vectors window, strips
-    window.step, window.stride, window.count = steps.x, steps.y, columns
+    window.step, window.stride, window.count = view.x, view.y, columns
     strips.step, strips.stride = row, lanes
     while p < part.p1:
         rows = strips.count = min(most, part.p1 - p)
@@ -47,7 +47,7 @@ cdef inline void reduce_window(
         for i in range(rows):
             first = part.spans_y[2 * (p + i)]
             taps = part.spans_y[2 * (p + i) + 1] - first
-            window.start = pixels + (first - part.window.y0) * steps.y
+            window.start = pixels + (first - part.window.y0) * view.y
             if taps > 0:
                 job.simd.keep_largest(strip + i * row, lanes, &window, taps)
             else:                  # bins without pixels are 0
@@ -80,15 +80,15 @@ cdef inline void search_part(
     cdef const real *pixels
     cdef Window cell = before_cells(window), bin
     cdef Pixels source
-    cdef View steps
+    cdef View view
     cdef int p, q
     if columns == width:
         rows = cell_rows(tile, window.y1 - window.y0, columns)
     begin_maxima(job, part, bins, bins_at)
     while next_cell(window, rows, columns, &cell):
-        pixels = load(job, tile, memory, &cell, &steps)
-        pixels -= cell.y0 * steps.y + cell.x0 * steps.x
-        source.stride_y, source.stride_x = steps.y, steps.x
+        pixels = load(job, tile, memory, &cell, &view)
+        pixels -= cell.y0 * view.y + cell.x0 * view.x
+        source.stride_y, source.stride_x = view.y, view.x
         i = 0
         for p in range(part.p0, part.p1):
             bin.y0 = max(<Py_ssize_t>part.spans_y[2 * p], cell.y0)
@@ -96,7 +96,7 @@ cdef inline void search_part(
             for q in range(part.q0, part.q1):
                 bin.x0 = max(<Py_ssize_t>part.spans_x[2 * q], cell.x0)
                 bin.x1 = min(<Py_ssize_t>part.spans_x[2 * q + 1], cell.x1)
-                source.start = pixels + bin.y0 * steps.y + bin.x0 * steps.x
+                source.start = pixels + bin.y0 * view.y + bin.x0 * view.x
                 job.simd.search_pixels(bins + i, bins_at + i, &source, bin.y1 - bin.y0,
                                        bin.x1 - bin.x0,
                                        <int32_t>(bin.y0 * job.map.columns + bin.x0),
@@ -109,9 +109,10 @@ cdef inline void store_argmax(
         const Target *bins_target) noexcept nogil:
     """Indices [p][q][lane] to the argmax."""
     cdef Py_ssize_t ps = part.p1 - part.p0, qs = part.q1 - part.q0, p, q, lane
-    cdef Strides to = job.argmax_strides
-    cdef int32_t *at = job.argmax + (part.row * to.image + part.block * job.lanes * to.channel
-                                     + part.p0 * to.y + part.q0 * to.x)
+    cdef Strides to = job.maxima.argmax_strides
+    cdef int32_t *at = job.maxima.argmax + (
+        part.row * to.image + part.block * job.lanes * to.channel
+        + part.p0 * to.y + part.q0 * to.x)
     cdef Target target = bins_target[0]
     if real is float:      # an index has the size of a float, so its bits are moved as one
         target.strides, target.staging = to, strip
@@ -131,20 +132,20 @@ cdef inline void pool_planes(const LevelJob *job, Walk *walk, real *out) noexcep
     cdef Scratch *scratch = &walk.scratch
     cdef real *strip = <real*>scratch.strip
     cdef real *bins = <real*>scratch.bins
-    cdef bint search = job.argmax != NULL or part.way != WHOLE
+    cdef bint search = job.maxima.argmax != NULL or part.way != WHOLE
     cdef const real *pixels
-    cdef View steps
+    cdef View view
     cdef Target target = walk.target
     if search:
         stream_rest(job.simd, &scratch.queue)      # from the staging, where indices are gathered
         target.staging = strip
         search_part(job, part, &walk.tile, <real*>scratch.tile, bins, <int32_t*>scratch.staging)
     else:
-        pixels = load(job, &walk.tile, <real*>scratch.tile, &part.window, &steps)
-        reduce_window(job, part, pixels, &steps, strip, bins, &scratch.queue)
+        pixels = load(job, &walk.tile, <real*>scratch.tile, &part.window, &view)
+        reduce_window(job, part, pixels, &view, strip, bins, &scratch.queue)
     job.simd.unpack(bins, part.p1 - part.p0, part.q1 - part.q0,
                     out + part.p0 * job.out_strides.y + part.q0 * job.out_strides.x, &target)
-    if job.argmax != NULL:
+    if job.maxima.argmax != NULL:
         store_argmax(job, part, <int32_t*>scratch.staging, strip, &target)
     if search:
         stream_rest(job.simd, &scratch.queue)      # from the strip, which is needed again
@@ -191,12 +192,12 @@ cdef inline void pool_pixels(
 cdef inline void pool_task(
         const LevelJob *job, const Task *task, char *memory, real _) noexcept nogil:
     cdef Walk walk
-    begin_walk(job, task, memory, job.argmax == NULL, &walk)
+    begin_walk(job, task, memory, job.maxima.argmax == NULL, &walk)
     while walk_on(job, task, &walk):
         if walk.joined:
-            pool_pixels(job, &walk.part, &walk.tile, <real*>walk.bins, &walk.scratch)
+            pool_pixels(job, &walk.part, &walk.tile, <real*>walk.result, &walk.scratch)
         else:
-            pool_planes(job, &walk, <real*>walk.bins)
+            pool_planes(job, &walk, <real*>walk.result)
 
 
 # The gradient of the input.
@@ -219,8 +220,8 @@ cdef inline Winners winners_of(
         winners.lines, winners.count, winners.step = bins, channels, job.channels
         at = job.tables.rows[box] * size + channel
         ahead = at + job.channels
-    winners.at, winners.values = job.argmax + at, values + at
-    winners.next_at, winners.next_values = job.argmax + ahead, values + ahead
+    winners.at, winners.values = job.maxima.argmax + at, values + at
+    winners.next_at, winners.next_values = job.maxima.argmax + ahead, values + ahead
     return winners
 
 
@@ -260,4 +261,4 @@ cdef inline void pool_grad_task(
                                 target + y * job.map.strides.y, job.map.strides.x, job.store)
         stream_fence()
     if bad:
-        __atomic_store_n(job.bad, 1, __ATOMIC_RELAXED)
+        __atomic_store_n(job.maxima.bad, 1, __ATOMIC_RELAXED)

@@ -24,7 +24,7 @@ from simd.structs cimport LANE_BYTES, Samples, Strides, Tile, View, Window, real
 
 cdef inline void sample_cell(
         const LevelJob *job, const Part *part, const Window *cell, const Window *all,
-        const real *pixels, const View *steps, real *bins) noexcept nogil:
+        const real *pixels, const View *view, real *bins) noexcept nogil:
     """bins = the larger of them and of the samples whose lower pixels are in a cell.
 
     all: the pixels that there are, or the slots.
@@ -38,16 +38,16 @@ cdef inline void sample_cell(
     cdef Samples samples
     cdef int p, q
     samples.pixel, samples.fraction = pixel, job.tables.tap_weight
-    samples.x0, samples.last, samples.products = cell.x0, all.x1 - 1, job.products
+    samples.x0, samples.last, samples.products = cell.x0, all.x1 - 1, job.maxima.products
     for p in range(part.p0, part.p1):
         clip(part.spans_y + 2 * p, pixel, cell.y0, cell.y1, rows)
         for q in range(part.q0, part.q1):
             clip(part.spans_x + 2 * q, pixel, cell.x0, cell.x1, columns)
             samples.first, samples.stop = columns[0], columns[1]
             for s in range(rows[0], rows[1]):
-                row = pixels + (pixel[s] - cell.y0) * steps.y
-                next_row = row + (steps.y if pixel[s] + 1 < all.y1 else 0)
-                job.simd.keep_samples(bins, row, next_row, steps.x, &samples, fraction + s)
+                row = pixels + (pixel[s] - cell.y0) * view.y
+                next_row = row + (view.y if pixel[s] + 1 < all.y1 else 0)
+                job.simd.keep_samples(bins, row, next_row, view.x, &samples, fraction + s)
             bins += lanes
 
 
@@ -63,13 +63,13 @@ cdef inline void sample_part(
     cdef const int32_t *box = job.tables.windows + 4 * part.box
     cdef const real *pixels
     cdef Window cell, read, all
-    cdef View steps
+    cdef View view
     cdef Part slots
     begin_maxima(job, part, bins, NULL)
     if part.way == TAPS:
         slots = in_slots(job, part)
-        load_taps(job, &slots, tile, memory, &steps)
-        sample_cell(job, &slots, &slots.window, &slots.window, memory, &steps, bins)
+        load_taps(job, &slots, tile, memory, &view)
+        sample_cell(job, &slots, &slots.window, &slots.window, memory, &view, bins)
         return
     all.y0, all.y1, all.x0, all.x1 = 0, job.map.rows, 0, job.map.columns
     cell = before_cells(window)
@@ -77,8 +77,8 @@ cdef inline void sample_part(
         read = cell
         read.y1 = min(cell.y1 + 1, <Py_ssize_t>box[1])
         read.x1 = min(cell.x1 + 1, <Py_ssize_t>box[3])
-        pixels = load(job, tile, memory, &read, &steps)
-        sample_cell(job, part, &cell, &all, pixels, &steps, bins)
+        pixels = load(job, tile, memory, &read, &view)
+        sample_cell(job, part, &cell, &all, pixels, &view, bins)
 
 
 cdef inline void sample_task(
@@ -89,7 +89,7 @@ cdef inline void sample_task(
     begin_walk(job, task, memory, False, &walk)
     while walk_on(job, task, &walk):
         sample_part(job, part, &walk.tile, <real*>walk.scratch.tile, <real*>walk.scratch.bins)
-        to = <real*>walk.bins + part.p0 * job.out_strides.y + part.q0 * job.out_strides.x
+        to = <real*>walk.result + part.p0 * job.out_strides.y + part.q0 * job.out_strides.x
         job.simd.unpack(<real*>walk.scratch.bins, part.p1 - part.p0, part.q1 - part.q0, to,
                         &walk.target)
 
@@ -143,7 +143,7 @@ cdef inline void find_winners(
                           <= min(4 * samples, tile.capacity))
     cdef const real *pixels = NULL
     cdef const real *corners[4]
-    cdef View steps
+    cdef View view
     cdef real[16] best
     cdef real[4] weights
     cdef int32_t[16] at            # places in a row
@@ -151,24 +151,24 @@ cdef inline void find_winners(
     for lane in range(lanes):
         best[lane] = <real>0 if bin.zero else lowest(memory)
         winners.y[lane] = winners.x[lane] = at[lane] = -1
-    memset(&steps, 0, sizeof(steps))      # which compilers cannot see to be set below
+    memset(&view, 0, sizeof(view))      # which compilers cannot see to be set below
     if together:
-        pixels = load(job, tile, memory, &window, &steps)
+        pixels = load(job, tile, memory, &window, &view)
     for y in range(bin.y0, bin.y1):
         for x in range(bin.x0, bin.x1):
             if not together:
                 window = pixels_of(job, y, y + 1, x, x + 1)
-                pixels = load(job, tile, memory, &window, &steps)
-            below = steps.y if pixel[y] + 1 < job.map.rows else 0
-            right = steps.x if pixel[x] + 1 < job.map.columns else 0
-            corners[0] = (pixels + (pixel[y] - window.y0) * steps.y
-                          + (pixel[x] - window.x0) * steps.x)
+                pixels = load(job, tile, memory, &window, &view)
+            below = view.y if pixel[y] + 1 < job.map.rows else 0
+            right = view.x if pixel[x] + 1 < job.map.columns else 0
+            corners[0] = (pixels + (pixel[y] - window.y0) * view.y
+                          + (pixel[x] - window.x0) * view.x)
             corners[1], corners[2] = corners[0] + right, corners[0] + below
             corners[3] = corners[2] + right
             job.simd.weigh(weights, fraction + y, fraction + x)
             # Unsigned, so that a row may be of as many samples as a map can have columns.
             job.simd.keep_winners(best, at, <const void**>corners, weights,
-                                  <int32_t>(4 * <uint32_t>(x - bin.x0)), job.products)
+                                  <int32_t>(4 * <uint32_t>(x - bin.x0)), job.maxima.products)
         job.simd.end_row(at, winners.y, winners.x, y)
 
 
@@ -180,7 +180,7 @@ cdef inline void add_gradients(
     plane: pixel (0, 0) of the first lane.
     """
     cdef const real *fraction = <const real*>job.tables.tap_weight
-    cdef const Strides *to = &job.grad_strides
+    cdef const Strides *to = &job.maxima.grad_strides
     cdef const int32_t *pixel = job.tables.tap_pixel
     cdef real[4] weights
     cdef real *corner
@@ -195,7 +195,7 @@ cdef inline void add_gradients(
         y = pixel[winners.y[lane]]
         corner = plane + lane * to.channel + y * to.y + pixel[sample] * to.x
         for i in range(4):
-            if job.products and i != <int>(<uint32_t>winners.x[lane] & 3):
+            if job.maxima.products and i != <int>(<uint32_t>winners.x[lane] & 3):
                 continue
             # The pixels past the last row and column have weight 0.
             if task.y0 <= y + (i >> 1) < task.y1 and weights[i] != 0:
@@ -210,9 +210,9 @@ cdef inline void sample_grad_task(
     Each task finds all winners of its boxes that may be in its rows.
     """
     cdef Py_ssize_t first = task.first_block * job.lanes, channel
-    cdef const Strides *to = &job.grad_strides
+    cdef const Strides *to = &job.maxima.grad_strides
     cdef const int32_t *pixel = job.tables.tap_pixel
-    cdef real *plane = <real*>job.grad_input + task.image * to.image
+    cdef real *plane = <real*>job.maxima.grad_input + task.image * to.image
     cdef const real *grad
     cdef WinnersOfBin winners
     cdef Walk walk
@@ -232,6 +232,6 @@ cdef inline void sample_grad_task(
                         or pixel[bin.y1 - 1] + 1 < task.y0):
                     continue
                 find_winners(job, &bin, &walk.tile, <real*>memory, &winners)
-                grad = <const real*>walk.bins + p * job.out_strides.y + q * job.out_strides.x
+                grad = <const real*>walk.result + p * job.out_strides.y + q * job.out_strides.x
                 add_gradients(job, task, &bin, &winners, walk.tile.lanes, grad,
                               plane + channel * to.channel)

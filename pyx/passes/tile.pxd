@@ -38,22 +38,22 @@ cdef inline Tile open_tile(
 
 cdef inline const real *load(
         const LevelJob *job, Tile *tile, real *memory, const Window *window,
-        View *steps) noexcept nogil:
-    """Return where pixel (y0, x0) of a window lies, and set `steps` from pixel to pixel.
+        View *view) noexcept nogil:
+    """Return where pixel (y0, x0) of a window lies, and set `view`, its strides.
 
     The window is packed into the tile, unless lanes lie together and are read in the map.
     """
     cdef Py_ssize_t lanes = LANE_BYTES // sizeof(real)
     if tile.in_place:
-        steps.y = tile.strides.y
-        steps.x = tile.strides.x
+        view.y = tile.strides.y
+        view.x = tile.strides.x
         return (<const real*>tile.plane
                 + window.y0 * tile.strides.y + window.x0 * tile.strides.x)
-    steps.x = lanes
-    steps.y = (tile.x1 - tile.x0) * lanes
+    view.x = lanes
+    view.y = (tile.x1 - tile.x0) * lanes
     if not tile.shared or window.y0 < tile.y0 or window.y1 > tile.y1:
-        return <const real*>job.simd.load_rows(tile, memory, window, steps)
-    return memory + (window.y0 - tile.y0) * steps.y + (window.x0 - tile.x0) * lanes
+        return <const real*>job.simd.load_rows(tile, memory, window, view)
+    return memory + (window.y0 - tile.y0) * view.y + (window.x0 - tile.x0) * lanes
 
 
 cdef inline Map load_once(const LevelJob *job, const Task *task, char *tile) noexcept nogil:

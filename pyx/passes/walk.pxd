@@ -76,8 +76,8 @@ cdef struct Part:                  # some bins of one box, for a channel block o
     int p_stop
     int q_first
     int q_stop
-    int p_step                     # bins that there is room for
-    int q_step
+    int most_p                     # bins that there is room for
+    int most_q
     bint whole                     # a part is all bins of a box
     bint single                    # a part is one bin; its way is that of its box
 
@@ -92,11 +92,11 @@ cdef inline Part parts_of(const LevelJob *job, const Task *task, int max_columns
     part.box, part.shared = task.first_box - 1, is_shared(task.load)
     part.block, part.blocks = task.stop_block, 1
     part.p_first, part.p_stop, part.q_first, part.q_stop = 0, job.ph, 0, job.pw
-    part.p_step, part.q_step = job.ph, job.pw
+    part.most_p, part.most_q = job.ph, job.pw
     if job.ph > min(<int>MAX_BIN_ROWS, <int>MAX_BINS // job.pw):      # too many for scratch
-        part.q_step = min(job.pw, max_columns)
-        part.p_step = min(min(job.ph, <int>MAX_BIN_ROWS), <int>MAX_BINS // part.q_step)
-    part.whole = part.p_step == job.ph and part.q_step == job.pw
+        part.most_q = min(job.pw, max_columns)
+        part.most_p = min(min(job.ph, <int>MAX_BIN_ROWS), <int>MAX_BINS // part.most_q)
+    part.whole = part.most_p == job.ph and part.most_q == job.pw
     part.p1, part.q1 = part.p_stop, part.q_stop
     return part
 
@@ -107,7 +107,7 @@ cdef inline void set_first_bin(const LevelJob *job, const Task *task, Part *part
     part.q_first = <int>(task.first_bin % job.pw)
     part.p1, part.q1 = part.p_first + 1, part.q_first + 1
     part.p_stop, part.q_stop = part.p1, part.q1
-    part.p_step = part.q_step = 1
+    part.most_p = part.most_q = 1
     part.whole, part.single = job.ph * job.pw == 1, True
 
 
@@ -158,7 +158,7 @@ cdef inline void set_bins(const LevelJob *job, Part *part, int p, int q) noexcep
     cdef Window *pixels = &part.window
     cdef Side y, x
     part.p0, part.q0 = p, q
-    part.p1, part.q1 = min(p + part.p_step, part.p_stop), min(q + part.q_step, part.q_stop)
+    part.p1, part.q1 = min(p + part.most_p, part.p_stop), min(q + part.most_q, part.q_stop)
     if part.whole:
         window = job.tables.windows + 4 * part.box
         pixels.y0, pixels.y1, pixels.x0, pixels.x1 = window[0], window[1], window[2], window[3]
@@ -258,11 +258,11 @@ cdef inline Part in_slots(const LevelJob *job, const Part *part) noexcept nogil:
 
 cdef inline void load_taps(
         const LevelJob *job, const Part *slots, const Tile *tile, real *memory,
-        View *steps) noexcept nogil:
+        View *view) noexcept nogil:
     """Pack the pixels of a part in slots, from slot (y0, x0) of its window on."""
     job.simd.load_slots(tile, job.tables.slot_pixel, &slots.window, memory)
-    steps.x = job.lanes
-    steps.y = (slots.window.x1 - slots.window.x0) * job.lanes
+    view.x = job.lanes
+    view.y = (slots.window.x1 - slots.window.x0) * job.lanes
 
 
 # The walk
@@ -276,22 +276,22 @@ cdef struct Walk:                  # a part, where its pixels come from, and whe
     Py_ssize_t opened              # that block
     Target target
     Scratch scratch
-    void *bins                     # bin (0, 0) of the part's block, or the gradient of it
+    void *result                   # bin (0, 0) of the part's block, or the gradient of it
 
 
 cdef inline void prefetch_next_box(
         const LevelJob *job, const Task *task, const Part *part, int lanes) noexcept nogil:
     """The ends of the next box's runs in the results, which are read before they are written."""
     cdef const Strides *to = &job.out_strides
-    cdef const Strides *at = &job.argmax_strides
+    cdef const Strides *at = &job.maxima.argmax_strides
     cdef Py_ssize_t row, channel = part.block * job.lanes
     if part.box + 1 >= task.stop_box:
         return
     row = job.tables.rows[part.box + 1]
     prefetch_ends(<char*>job.result + job.itemsize * (row * to.image + channel * to.channel),
                   lanes * to.channel * job.itemsize)
-    if job.argmax != NULL:
-        prefetch_ends(job.argmax + row * at.image + channel * at.channel,
+    if job.maxima.argmax != NULL:
+        prefetch_ends(job.maxima.argmax + row * at.image + channel * at.channel,
                       lanes * at.channel * sizeof(int32_t))
 
 
@@ -300,7 +300,7 @@ cdef inline Py_ssize_t most_blocks(const LevelJob *job, const Part *part) noexce
     be computed together."""
     cdef const int32_t *window = job.tables.windows + 4 * part.box
     cdef Py_ssize_t rows = window[1] - window[0], columns = window[3] - window[2]
-    cdef Py_ssize_t most = BINS_BYTES // (part.q_step * LANE_BYTES), strip
+    cdef Py_ssize_t most = BINS_BYTES // (part.most_q * LANE_BYTES), strip
     cdef int way = way_of_box(job, part)
     if job.tables.tap_kind == SPARSE_TAPS:      # which need no strip
         return max(most, <Py_ssize_t>1)
@@ -365,15 +365,15 @@ cdef inline bint walk_on(const LevelJob *job, const Task *task, Walk *walk) noex
     if walk.tile.in_place and walk.may_join:
         join_blocks(job, task, walk)
     at = part.row * job.out_strides.image + part.block * job.lanes * job.out_strides.channel
-    walk.bins = <char*>job.result + at * job.itemsize
+    walk.result = <char*>job.result + at * job.itemsize
     return True
 
 
 # Gradients
 
 cdef struct Lanes:                 # of pixels or bins: (y, x) of block b lies
-    void *origin                   # at origin + y * steps.y + x * steps.x + b * block, in elements
-    View steps
+    void *origin                   # at origin + y * view.y + x * view.x + b * block, in elements
+    View view
     Py_ssize_t block
 
 
@@ -389,9 +389,9 @@ cdef inline Lanes bins_of_part(
     cdef const Strides *strides = &job.out_strides
     cdef const real *first = <const real*>bins + part.p0 * strides.y + part.q0 * strides.x
     grad.origin, grad.block = <void*>first, job.lanes
-    grad.steps.y, grad.steps.x = strides.y, strides.x
+    grad.view.y, grad.view.x = strides.y, strides.x
     if strides.channel != 1 or lanes != job.lanes:
-        grad.steps.y, grad.steps.x = qs * job.lanes, job.lanes
+        grad.view.y, grad.view.x = qs * job.lanes, job.lanes
         grad.origin, grad.block = packed, ps * qs * job.lanes
         for b in range(part.blocks):
             job.simd.pack(first + b * job.lanes * strides.channel, strides, lanes, ps, qs,

@@ -56,8 +56,8 @@ cdef inline void contract(
 
 
 cdef inline void set_axes(
-        const LevelJob *job, const Part *part, const View *steps, Axis *y, Axis *x) noexcept nogil:
-    """Both axes of a part, whose pixels lie `steps` apart."""
+        const LevelJob *job, const Part *part, const View *view, Axis *y, Axis *x) noexcept nogil:
+    """Both axes of a part, whose pixels are seen as `view`."""
     cdef Py_ssize_t lanes = job.lanes
     y.taps.pixel = x.taps.pixel = part.pixel
     y.taps.weight = x.taps.weight = job.tables.tap_weight
@@ -66,7 +66,7 @@ cdef inline void set_axes(
     y.bin_step, x.bin_step = x.bins * lanes, lanes
     y.low, y.count = part.window.y0, part.window.y1 - part.window.y0
     x.low, x.count = part.window.x0, part.window.x1 - part.window.x0
-    y.stride, x.stride = steps.y, steps.x
+    y.stride, x.stride = view.y, view.x
 
 
 cdef inline void sum_cell(
@@ -95,12 +95,12 @@ cdef inline void sum_cells(const LevelJob *job, Walk *walk, real *bins) noexcept
     cdef Py_ssize_t lanes = LANE_BYTES // sizeof(real), width = window.x1 - window.x0, columns, rows
     cdef real *strip = <real*>walk.scratch.strip
     cdef const real *pixels
-    cdef View steps
+    cdef View view
     cdef Vectors cells, strips
     cdef Window cell
     cdef Axis y, x
-    steps.y = steps.x = 0      # which load sets, cell by cell
-    set_axes(job, &walk.part, &steps, &y, &x)
+    view.y = view.x = 0      # which load sets, cell by cell
+    set_axes(job, &walk.part, &view, &y, &x)
     columns = min(cell_columns(width), job.layout.strip_bytes // (y.bins * LANE_BYTES))
     rows = cell_rows(&walk.tile, window.y1 - window.y0, cell_columns(width))
     strips.stride, strips.count = lanes, y.bins
@@ -112,9 +112,9 @@ cdef inline void sum_cells(const LevelJob *job, Walk *walk, real *bins) noexcept
         while cell.y1 < window.y1:
             cell.y0 = cell.y1
             cell.y1 = min(cell.y0 + rows, window.y1)
-            pixels = load(job, &walk.tile, <real*>walk.scratch.tile, &cell, &steps)
-            cells.start, cells.step = pixels - cell.y0 * steps.y, steps.x
-            cells.stride, cells.count = steps.y, width
+            pixels = load(job, &walk.tile, <real*>walk.scratch.tile, &cell, &view)
+            cells.start, cells.step = pixels - cell.y0 * view.y, view.x
+            cells.stride, cells.count = view.y, width
             sum_cell(job.simd, &y, cell.y0, cell.y1, &cells, strip, width * lanes, lanes)
         strips.start, strips.step = strip - cell.x0 * lanes, width * lanes
         sum_cell(job.simd, &x, cell.x0, cell.x1, &strips, bins, x.bin_step, y.bin_step)
@@ -127,15 +127,15 @@ cdef inline void sum_window(const LevelJob *job, Walk *walk, real *bins) noexcep
     cdef const real *pixels = memory
     cdef const Part *part = &walk.part
     cdef Part slots
-    cdef View steps
+    cdef View view
     cdef Axis y, x
     if part.way == TAPS:
         slots = in_slots(job, part)
-        load_taps(job, &slots, &walk.tile, memory, &steps)
+        load_taps(job, &slots, &walk.tile, memory, &view)
         part = &slots
     else:
-        pixels = load(job, &walk.tile, memory, &part.window, &steps)
-    set_axes(job, part, &steps, &y, &x)
+        pixels = load(job, &walk.tile, memory, &part.window, &view)
+    set_axes(job, part, &view, &y, &x)
     if part.x_first:
         contract(job.simd, pixels - x.low * x.stride, &x, &y, strip, bins, &walk.scratch.queue)
     else:

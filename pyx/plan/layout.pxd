@@ -82,11 +82,11 @@ cdef inline void lay_out(LevelJob *job, const Tasks *tasks, Py_ssize_t level) no
     if job.purpose == GRAD_BOXES:
         blocks = slope_blocks(job)
         bins = blocks * min(bins, bin_bytes)
-    job.cell_pixels = slope_pixels(blocks)
+    job.slopes.cell_pixels = slope_pixels(blocks)
     if blocks > 1 and (not channels_lie_together(job) or job.map.itemsize != job.itemsize
                        or job.tables.few_taps != NULL):
         tiles = blocks
-        job.layout.tile_bytes = min(job.layout.tile_bytes, job.cell_pixels * LANE_BYTES)
+        job.layout.tile_bytes = min(job.layout.tile_bytes, job.slopes.cell_pixels * LANE_BYTES)
     lay_out_tiles(job, tiles, bins)
 
 

@@ -66,7 +66,7 @@ cdef inline int32_t place_of(const LevelJob *job, const double *box) noexcept no
     """
     cdef Py_ssize_t height = job.map.rows, width = job.map.columns, top, left, rows, band
     cdef double[4] edges
-    hull_of_box(box, job.edges, edges)
+    hull_of_box(box, job.box_numbers, edges)
     top = pixel_at(edges[1], job.scale.y, height, job.itemsize)
     if writes_maps(job.purpose) or channels_lie_together(job):
         left = pixel_at(edges[0], job.scale.x, width, job.itemsize)

@@ -1,7 +1,7 @@
 """What a plan consists of: plain C structs, filled in for each step.
 
-Forward passes write `result` and `argmax`, tasks that own pixels write `map` (of the gradient of
-roi_align_max, `grad_input`) and `bad`, and gradients of boxes write `partial_sums`.
+Forward passes write `result`, and those of maxima `argmax`.  Tasks that own pixels write `map`, and
+in the gradient of roi_align_max `grad_input`.  Gradients of boxes write `partial_sums`.
 
 Letters in comments: N images, C channels, H x W pixels, K boxes, PH x PW bins, i a box by its
 place in the tables.
@@ -152,6 +152,21 @@ cdef struct Layout:                # scratch of a thread, in bytes from its star
     Py_ssize_t strip_bytes
 
 
+cdef struct MaximaJob:             # what only passes of maxima need
+    int32_t *argmax                # of roi_pool
+    Strides argmax_strides
+    int32_t *bad                   # 1 once a task met an index of no pixel
+    bint products                  # roi_align_max: the largest product of weight and pixel
+    void *grad_input               # gradient of roi_align_max: what is written, while `map` is read
+    Strides grad_strides
+
+
+cdef struct SlopesJob:             # what only gradients of boxes need
+    double *partial_sums           # [sums of a box][box_count][box_numbers], to be added up
+    Py_ssize_t box_count           # boxes of all levels
+    Py_ssize_t cell_pixels         # the most pixels of a window that are looked at together
+
+
 cdef struct LevelJob:              # what a call does with one level; most often there is only one
     const Simd *simd               # functions for the type of the computation
     const void *images             # those of images/table.h, whose sums of rows bin_rows takes
@@ -162,7 +177,7 @@ cdef struct LevelJob:              # what a call does with one level; most often
     Layout layout
     int purpose
     bint position_sensitive        # each bin has channels of its own
-    int edges                      # numbers of a box that have gradients: 4 or 5
+    int box_numbers                # 4: y1, y2, x1, x2; 5: those of a turned box
     int store                      # of enum store of simd/structs.h
     int ph
     int pw
@@ -174,12 +189,5 @@ cdef struct LevelJob:              # what a call does with one level; most often
     bint prefetch                  # pixels come from memory and are asked for ahead
     void *result                   # output, or gradient of it, as (K, C, PH, PW)
     Strides out_strides            # of the result
-    int32_t *argmax                # roi_pool only
-    Strides argmax_strides
-    int32_t *bad                   # 1 once a task met an index of no pixel
-    bint products                  # roi_align_max only: the largest product of weight and pixel
-    void *grad_input               # gradient of roi_align_max: what is written, while `map` is read
-    Strides grad_strides
-    double *partial_sums           # [sums_per_box][box_count][edges], to be added up
-    Py_ssize_t box_count           # boxes of all levels
-    Py_ssize_t cell_pixels         # of a window that gradients of the boxes look at together
+    MaximaJob maxima
+    SlopesJob slopes

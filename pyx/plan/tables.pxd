@@ -18,7 +18,7 @@ from libc.string cimport memset
 from errors cimport NO_MEMORY, fail
 from plan.facts cimport window_area
 from plan.layout cimport slope_pixels
-from plan.memory cimport room_for
+from plan.memory cimport allocated
 from plan.rules cimport (
     RULE_QUANTISED, RULE_ROTATED, RULE_SAMPLED, RULE_SINGLE_SAMPLES, RULE_SLOPES, RULE_SLOTS,
     BoxAxis, TableInputs, TapSlots, TapsOut, axis_taps, make_axis, sample_count)
@@ -163,7 +163,7 @@ cdef inline void box_tables(
 
 cdef inline void *allocate(Tables *tables, Py_ssize_t count, Py_ssize_t size) noexcept nogil:
     """Memory for a table of so many elements, which free_tables gives back; or NULL."""
-    cdef void *memory = room_for(count, size)
+    cdef void *memory = allocated(count, size)
     tables.memory[tables.allocated] = memory
     tables.allocated += 1
     return memory
@@ -218,7 +218,7 @@ cdef inline int make_taps(Tables *tables, Py_ssize_t taps, int itemsize) noexcep
 
 cdef inline TapSlots *make_slots(int workers) noexcept nogil:
     """Free slots for each worker; NULL without memory."""
-    cdef TapSlots *slots = <TapSlots*>room_for(workers, sizeof(TapSlots))
+    cdef TapSlots *slots = <TapSlots*>allocated(workers, sizeof(TapSlots))
     cdef Py_ssize_t i, j
     for i in range(workers if slots != NULL else 0):
         slots[i].used = 0
@@ -273,7 +273,7 @@ cdef inline Py_ssize_t boxes_of_a_second(
         return count
     for i in range(count):
         box = inputs.boxes.numbers + inputs.boxes.width * order[i]
-        area = box[2] * box[3] if job.edges == 5 else (box[2] - box[0]) * (box[3] - box[1])
+        area = box[2] * box[3] if job.box_numbers == 5 else (box[2] - box[0]) * (box[3] - box[1])
         area = min(fabs(area) * scale, <double>job.map.rows * job.map.columns)
         vectors += (area + <double>job.ph * job.pw) * blocks
         if i > 0 and vectors > STEP_VECTORS:
@@ -327,7 +327,7 @@ cdef inline int make_tables(
     count = boxes_of_a_second(inputs, job.order.boxes + tables.first, count)
     workers = workers_of(
         threads if count * tables.spans_of_box >= MIN_PARALLEL_BINS else 1, inputs.team)
-    starts = <Py_ssize_t*>room_for(count + 1, sizeof(Py_ssize_t))
+    starts = <Py_ssize_t*>allocated(count + 1, sizeof(Py_ssize_t))
     if tables.tap_kind == SPARSE_TAPS:
         slots = make_slots(workers)
     failed = starts == NULL or (slots == NULL and tables.tap_kind == SPARSE_TAPS)
@@ -456,7 +456,7 @@ cdef inline int transpose_tables(LevelJob *job, int threads, Team *team) noexcep
         shared.longest = max(shared.longest, tables.windows[i + 1] - tables.windows[i])
     threads = workers_of(
         threads if tables.count * (job.ph + job.pw) >= MIN_PARALLEL_BINS else 1, team)
-    shared.next_bin = <int32_t*>room_for(threads * shared.longest, sizeof(int32_t))
+    shared.next_bin = <int32_t*>allocated(threads * shared.longest, sizeof(int32_t))
     if shared.next_bin == NULL or not all_made(tables):
         free(shared.next_bin)
         return -1

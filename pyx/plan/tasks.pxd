@@ -27,7 +27,7 @@ from libc.string cimport memset
 from errors cimport NO_MEMORY, fail
 from plan.facts cimport TILE_PIXELS, rows_contiguous, window_area
 from plan.layout cimport slope_pixels
-from plan.memory cimport room_for
+from plan.memory cimport allocated
 from plan.method cimport Cover, Method, Shares, Work
 from plan.structs cimport (
     GRAD_BOXES, GRAD_INPUT, PACK_ROWS, PACK_WINDOW, LevelJob, Task, Tasks, writes_maps)
@@ -340,7 +340,7 @@ cdef inline int add_image_to_write(
     task.load, task.y1 = shares.load, 0
     if job.add and task.first_box == task.stop_box:
         return 0
-    costs = <double*>room_for(job.map.rows + 1, sizeof(double))
+    costs = <double*>allocated(job.map.rows + 1, sizeof(double))
     if costs == NULL:
         return -1
     cost = costs_of_rows(job, task.first_box, task.stop_box, costs)

@@ -112,7 +112,7 @@ cdef inline bint take_maps(RoiRun *run) noexcept nogil:
                 or tensor.extents[1] != first.extents[1]):
             return False
     run.call.max_threads = node.any.max_threads
-    run.call.level_rule, run.call.jobs.products = node.rules[levels - 1], node.products
+    run.call.level_rule, run.call.jobs.maxima.products = node.rules[levels - 1], node.products
     return True
 
 

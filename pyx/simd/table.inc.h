@@ -10,7 +10,7 @@ FUNCTION(void, read_pixels,
          (const struct tile *tile, ptrdiff_t y, ptrdiff_t x, ptrdiff_t rows, ptrdiff_t columns,
           void *to))
 FUNCTION(const void *, load_rows,
-         (struct tile * tile, void *memory, const struct window *window, struct view *steps))
+         (struct tile * tile, void *memory, const struct window *window, struct view *view))
 FUNCTION(void, load_slots,
          (const struct tile *tile, const int32_t *pixel, const struct window *slots, void *to))
 FUNCTION(void, load_bins,

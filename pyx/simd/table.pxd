@@ -18,7 +18,7 @@ cdef extern from "simd/table.h":
             const Tile *tile, Py_ssize_t y, Py_ssize_t x, Py_ssize_t rows, Py_ssize_t columns,
             void *to) noexcept nogil
         const void *(*load_rows)(
-            Tile *tile, void *memory, const Window *window, View *steps) noexcept nogil
+            Tile *tile, void *memory, const Window *window, View *view) noexcept nogil
         void (*load_slots)(
             const Tile *tile, const int32_t *pixel, const Window *slots, void *to) noexcept nogil
         void (*load_bins)(

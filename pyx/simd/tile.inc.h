@@ -87,13 +87,13 @@ static NOINLINE void NAME(read_pixels)(const struct tile *tile, ptrdiff_t y, ptr
 /* Packs a window that the tile does not hold, alone or with rows around it, into `memory`.  Returns
    where pixel (y0, x0) of the window lies, and sets the steps from pixel to pixel. */
 static NOINLINE const void *NAME(load_rows)(struct tile *tile, void *memory,
-                                            const struct window *window, struct view *steps) {
+                                            const struct window *window, struct view *view) {
     const ptrdiff_t width = tile->x1 - tile->x0, rows = window->y1 - window->y0;
     REAL *to = (REAL *)memory;
     if (!tile->shared) {
         const ptrdiff_t columns = window->x1 - window->x0;
         ASSERT(rows * columns <= tile->capacity);
-        steps->y = columns * LANES;
+        view->y = columns * LANES;
         NAME(read_pixels)(tile, window->y0, window->x0, rows, columns, to);
         return to;
     }
@@ -105,7 +105,7 @@ static NOINLINE const void *NAME(load_rows)(struct tile *tile, void *memory,
         if (top >= tile->y0 && top < tile->y1)
             kept = tile->y1 - top;
         if (kept > 0)
-            memmove(to, to + (top - tile->y0) * steps->y, (size_t)(kept * steps->y) * sizeof(REAL));
+            memmove(to, to + (top - tile->y0) * view->y, (size_t)(kept * view->y) * sizeof(REAL));
         tile->y0 = top;
         tile->y1 = top + kept;
     }
@@ -116,10 +116,10 @@ static NOINLINE const void *NAME(load_rows)(struct tile *tile, void *memory,
         bottom = bottom > window->y1 ? bottom : window->y1;
         const ptrdiff_t missing = PLANTED("a row of a tile is not filled");
         NAME(read_pixels)(tile, tile->y1, tile->x0, bottom - tile->y1 - missing, width,
-                          to + (tile->y1 - tile->y0) * steps->y);
+                          to + (tile->y1 - tile->y0) * view->y);
         tile->y1 = bottom;
     }
-    return to + (window->y0 - tile->y0) * steps->y + (window->x0 - tile->x0) * LANES;
+    return to + (window->y0 - tile->y0) * view->y + (window->x0 - tile->x0) * LANES;
 }
 
 /* Packs the pixels of some rows and columns alone, those of a window of tap rows. */
