@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import reference
 from conftest import DTYPES, SUMS, pairs, random_boxes
 
 from roicy import _table
@@ -17,11 +16,11 @@ REDUCTIONS = {
 
 
 RULES = {
-    "roi_align": (Rule("sampled", 2, at_least_one=True), {"sampling_ratio": 2}),
-    "ps_roi_align": (Rule("sampled", -1, aligned=True), {}),
-    "prroi_pool": (INTEGRATED, {}),
-    "ps_prroi_pool": (INTEGRATED, {}),
-    "ps_roi_pool": (UNIFORM, {}),
+    "roi_align": Rule("sampled", 2, at_least_one=True),
+    "ps_roi_align": Rule("sampled", -1, aligned=True),
+    "prroi_pool": INTEGRATED,
+    "ps_prroi_pool": INTEGRATED,
+    "ps_roi_pool": UNIFORM,
 }
 
 
@@ -62,42 +61,6 @@ def tables_of(*arguments, **options):
     return plan.tables()
 
 
-def as_dictionaries(spans, index, weight):
-    return [
-        dict(zip(index[first:stop].tolist(), weight[first:stop].tolist(), strict=True))
-        for first, stop in spans
-    ]
-
-
-@pytest.mark.parametrize("name", SUMS)
-def test_tables_are_those_of_the_definition(name, dtype, rng):
-    rule, parameters = RULES[name]
-    low = rng.uniform(-8, 40, (200, 2))
-    boxes = np.concatenate(
-        [np.zeros((200, 1)), low, low + rng.uniform(-3, 30, (200, 2))], axis=1
-    ).astype(dtype)
-    made = tables_of(boxes, rule, (3, 4), (29, 37), dtype)
-    assert (made.first, made.stop) == (0, len(boxes))
-    assert sorted(made.rows) == list(range(len(boxes)))
-    for i, box in enumerate(boxes[made.rows]):
-        ys, xs = reference.axes(
-            name, box, (3, 4), (29, 37), dtype, spatial_scale=0.75, **parameters
-        )
-        for found, expected in zip(
-            as_dictionaries(made.spans[i], made.tap_pixel, made.tap_weight), ys + xs, strict=True
-        ):
-            assert list(found) == sorted(expected)
-            np.testing.assert_allclose(
-                list(found.values()),
-                [expected[pixel] for pixel in found],
-                rtol=8 * np.finfo(dtype).eps,
-                atol=1e-15,
-            )
-        for axis, ends in ((ys, made.windows[i, :2]), (xs, made.windows[i, 2:])):
-            read = sorted({pixel for pixels in axis for pixel in pixels})
-            assert ends.tolist() == ([read[0], read[-1] + 1] if read else [0, 0])
-
-
 @pairs(
     purpose=["forward", "grad_boxes", "grad_input"],
     layout=["NCHW", "NHWC"],
@@ -135,23 +98,6 @@ def test_far_boxes_have_a_place():
             assert made.starts.tolist() == [0, count]
 
 
-def test_maps_without_pixels_have_no_tables():
-    box = np.array([[0, 3, 3, 5, 5]])
-    for extents in ((0, 0), (0, 5), (5, 0)):
-        plan = make(box, INTEGRATED, (1, 1), extents, np.float64)
-        assert not plan.next()
-
-
-def test_boxes_everywhere(rng):
-    """Boxes for the gradient of roi_pool are sorted by image alone."""
-    images = rng.integers(0, 4, 100)
-    boxes = np.column_stack([images, rng.uniform(0, 20, (100, 4))])
-    made = tables_of(boxes, QUANTISED, (2, 2), (20, 30), np.float32, "max_pixel_grad", images=5)
-    assert made.rows.tolist() == np.argsort(images, kind="stable").tolist()
-    assert made.starts.tolist() == [0, *np.cumsum(np.bincount(images, minlength=5))]
-    assert (made.windows == [0, 20, 0, 30]).all()
-
-
 def assert_part_of(part, whole):
     """Check that tables of a step are those of the same boxes in the tables of all boxes."""
     mine = slice(part.first, part.stop)
@@ -171,7 +117,7 @@ def assert_part_of(part, whole):
 
 @pytest.mark.parametrize("name", SUMS)
 def test_parts_are_the_whole(name, dtype, rng):
-    rule, _ = RULES[name]
+    rule = RULES[name]
     boxes = np.concatenate([rng.integers(0, 3, (50, 1)), rng.uniform(-5, 60, (50, 4))], axis=1)
     call = (boxes, rule, (3, 4), (29, 37), dtype, "grad_boxes")
     whole = tables_of(*call, images=3)
@@ -186,7 +132,7 @@ def test_parts_are_the_whole(name, dtype, rng):
 
 def plan_of_levels(rng, name, dtype):
     """Return a plan for gradients of 60 boxes, all of the first or the last of 3 levels."""
-    rule, _ = RULES[name]
+    rule = RULES[name]
     low, sides = rng.uniform(0, 60, (60, 2)), np.repeat([[20, 30], [150, 130]], 30, axis=0)
     boxes = np.column_stack([rng.integers(0, 3, 60), low, low + sides])[rng.permutation(60)]
     # boxes of less than 50 pixels belong to level 0, and those of 100 to level 2
@@ -219,7 +165,7 @@ def test_rows_of_levels(name, dtype, rng):
 def test_threads_make_the_same_tables(dtype, rng):
     boxes = np.concatenate([np.zeros((3000, 1)), rng.uniform(-5, 60, (3000, 4))], axis=1)
     single_samples = Rule("single_samples", 3, aligned=True)
-    for rule in (*(rule for rule, _ in RULES.values()), single_samples):
+    for rule in (*RULES.values(), single_samples):
         purpose = "max_sample" if rule == single_samples else "forward"
         alone, together = (
             tables_of(boxes, rule, (3, 4), (29, 37), dtype, purpose, threads=threads)
@@ -239,7 +185,7 @@ def test_tables_are_bounded(dtype):
     step.
     """
     boxes = np.tile(np.array([[0, -1e9, -1e9, 1e9, 1e9]]), (20000, 1))
-    for rule, _ in RULES.values():
+    for rule in RULES.values():
         made = tables_of(boxes, rule, (7, 7), (2000, 3000), dtype, "grad_boxes")
         assert 0 < made.stop < len(boxes)
         arrays = (made.windows, made.spans, made.tap_pixel, made.tap_weight, made.tap_slopes)
@@ -295,8 +241,7 @@ def test_dense_samples_are_summed_by_pixel(box, ratio, rng):
         np.testing.assert_allclose(made[1:], expected[1:], rtol=0, atol=1e-12 + on_border / ratio)
 
 
-SUMMED = {**{name: rule for name, (rule, _) in RULES.items()}}
-SUMMED["fixed samples"] = Rule("sampled", 3, aligned=True)
+SUMMED = RULES | {"fixed samples": Rule("sampled", 3, aligned=True)}
 
 
 @pairs(
@@ -349,7 +294,7 @@ def test_transposed_tables_are_the_same(rule, boxes, dtype, rng):
             ]
             assert sorted(found) == expected
             found_some += len(found)
-    no_pixels = boxes == "inverted" and rule in (INTEGRATED, RULES["ps_roi_align"][0])
+    no_pixels = boxes == "inverted" and rule in (INTEGRATED, RULES["ps_roi_align"])
     assert found_some > 0 or boxes == "far" or no_pixels
 
 
