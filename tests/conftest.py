@@ -3,6 +3,9 @@
 import inspect
 import itertools
 import math
+import os
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -281,3 +284,63 @@ def taken(name, **parameters):
     """Return those parameters that an operator takes."""
     known = inspect.signature(operator(name)).parameters
     return {key: value for key, value in parameters.items() if key in known}
+
+
+def python(code, folder=None, **environment):
+    keep = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("ROICY_ISA", "OMP_NUM_THREADS")
+    }
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        env={**keep, **environment},
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def differences(function, boxes, h):
+    grad = np.zeros_like(boxes)
+    for k in range(len(boxes)):
+        for i in range(1, boxes.shape[1]):
+            values = []
+            for sign in (1, -1):
+                moved = boxes.copy()
+                moved[k, i] += sign * h
+                values.append(function(moved))
+            grad[k, i] = (values[0] - values[1]) / (2 * h)
+    return grad
+
+
+def assert_agrees_with_differences(grad, function, boxes, widths, tolerance):
+    """Compare gradients of boxes with differences of two widths, relative to the largest gradient.
+
+    If a kink is within reach, the two differences disagree.  Such a coordinate is left out.
+    """
+    coarse, fine = (differences(function, boxes, h)[:, -grad.shape[1] :] for h in widths)
+    scale = np.abs(grad).max()
+    smooth = np.abs(coarse - fine) < tolerance * scale
+    assert smooth.mean() > 0.9
+    np.testing.assert_allclose(grad[smooth], fine[smooth], rtol=0, atol=tolerance * scale)
+
+
+def arrays_in(values):
+    """Yield the arrays of some arguments, and of lists among them."""
+    for value in values:
+        if isinstance(value, (list, tuple)):
+            yield from arrays_in(value)
+        elif isinstance(value, np.ndarray):
+            yield value
+
+
+def assert_arrays_are_given_back(function, right, errors):
+    """Check that no plan holds the memory of arguments after an error."""
+    for changed, error, _ in errors:
+        arrays = [*arrays_in((right | changed).values())]
+        before = [sys.getrefcount(array) for array in arrays]
+        with pytest.raises(error):
+            function(**right | changed)
+        assert [sys.getrefcount(array) for array in arrays] == before, changed

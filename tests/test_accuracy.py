@@ -16,7 +16,7 @@ from conftest import (
     taken,
     to_layout,
 )
-from test_against_reference import VALUES
+from problems import VALUES
 
 import roicy
 

@@ -11,7 +11,7 @@ import typing
 
 import numpy as np
 import pytest
-from test_dispatch import python
+from conftest import python
 
 import roicy
 

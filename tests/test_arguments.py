@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from conftest import SUMS, WITH_BOX_GRADIENTS, operator
+from conftest import SUMS, WITH_BOX_GRADIENTS, assert_arrays_are_given_back, operator
 
 import roicy
 from roicy.compat import onnx, paddle
@@ -132,6 +132,10 @@ FORWARD_ERRORS = [
     for error, cases in ((TypeError, TYPE_ERRORS), (ValueError, VALUE_ERRORS))
     for changed, message in cases
 ]
+
+
+def test_arrays_are_given_back_after_an_error():
+    assert_arrays_are_given_back(roicy.roi_align, RIGHT, FORWARD_ERRORS)
 
 
 @pytest.mark.parametrize(

@@ -21,24 +21,13 @@ from conftest import (
     rotated_boxes,
     to_layout,
 )
+from protocols import WithArray, WithDLPack
 
 import roicy
 from roicy import _arguments
 from roicy.compat import detectron2, mmcv, mxnet, onnx, openvino, paddle, tensorflow, torchvision
 
 OPERATORS = [*SUMS, "roi_pool", "roi_align_max"]
-
-
-class WithArray:
-    """Memory that NumPy reads by the method ``__array__``."""
-
-    def __init__(self, array):
-        self.array = array
-
-    def __array__(self, dtype=None, copy=None):
-        assert dtype is None
-        assert copy is None
-        return self.array
 
 
 class WithInterface:
@@ -50,19 +39,6 @@ class WithInterface:
     @property
     def __array_interface__(self):
         return self.array.__array_interface__
-
-
-class WithDLPack:
-    """Memory that is exchanged by DLPack alone."""
-
-    def __init__(self, array):
-        self.array = array
-
-    def __dlpack__(self, **options):
-        return self.array.__dlpack__(**options)
-
-    def __dlpack_device__(self):
-        return self.array.__dlpack_device__()
 
 
 class OfInstance:

@@ -10,42 +10,17 @@ import ml_dtypes
 import numpy as np
 import pytest
 import reference_attention as reference
+from attended import RULES, SHAPES, problem
 from conftest import DTYPES, ISAS, assert_same_bits, behind_a_line, pairs
-from test_bounds import fenced, needs_fences
+from fences import fenced, needs_fences
 
 import roicy
 
 with np.load(Path(__file__).with_name("data") / "attention.npz") as file:
     RECORDED = dict(file)
 CASES = sorted({name.split("/")[0] for name in RECORDED})
-SHAPES = ((5, 7), (3, 4), (1, 2))
 # Levels, and their points where each has its own: more of them than are found at once, or none.
 POINTS = {"equal": None, "own": (3, 0, 2), "many": (70, 60, 1), "one": (0, 1, 0)}
-RULES = {
-    "models": {},
-    "corners": {"align_corners": True},
-    "border": {"padding": "border"},
-    "border-corners": {"padding": "border", "align_corners": True},
-    "nearest": {"mode": "nearest"},
-    "nearest-border": {"mode": "nearest", "padding": "border"},
-}
-
-
-def problem(
-    rng, dtype, shapes=SHAPES, points=None, images=2, queries=5, heads=3, channels=7, each=4
-):
-    """Return value, locations, weights and a gradient.
-
-    Locations, some of which are off the levels, are multiples of 1/64, so that positions are the
-    same in both types, and some lie on pixels and half way between them.
-    """
-    form = (len(shapes), each) if points is None else (sum(points),)
-    pixels = sum(height * width for height, width in shapes)
-    value = rng.standard_normal((images, pixels, heads, channels))
-    locations = rng.integers(-20, 84, (images, queries, heads, *form, 2)) / 64
-    weights = rng.random((images, queries, heads, *form))
-    grad = rng.standard_normal((images, queries, heads * channels))
-    return [array.astype(dtype) for array in (value, locations, weights, grad)]
 
 
 def both(value, shapes, locations, weights, grad, **given):

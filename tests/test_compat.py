@@ -8,8 +8,7 @@ import inspect
 import numpy as np
 import pytest
 from conftest import random_boxes
-from test_compat_paddle import sorted_by_image
-from test_recorded import CASES, assert_agrees, load
+from recorded import CASES, assert_agrees, load, sorted_by_image
 
 import roicy
 from roicy.compat import detectron2, mmcv, mxnet, onnx, openvino, paddle, tensorflow, torchvision

@@ -7,17 +7,11 @@ import numpy as np
 import pytest
 import reference
 from conftest import random_boxes
-from test_recorded import CASES, OTHERWISE, assert_agrees, load
+from recorded import CASES, OTHERWISE, assert_agrees, load, sorted_by_image
 
 import roicy
 from roicy.compat import paddle
 from roicy.compat.paddle.vision import ops
-
-
-def sorted_by_image(boxes, images):
-    """Return the boxes without their images, the counts, and the order."""
-    order = np.argsort(boxes[:, 0], kind="stable")
-    return boxes[order, 1:], np.bincount(boxes[:, 0].astype(int), minlength=images), order
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.startswith("paddle")])

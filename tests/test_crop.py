@@ -8,27 +8,12 @@ import numpy as np
 import pytest
 import reference
 from conftest import ISAS, pairs
+from frames import BOXES, frame_of
 
 import roicy
 from roicy import _dispatch
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
-BOXES = [
-    (2, 3, 21, 17),  # whole pixels, inside
-    (1.25, 2.5, 30.75, 9.125),  # fractions
-    (-7.5, -3, 12.25, 40),  # beyond the frame on three sides
-    (20, 15, 3.5, 4),  # inverted: a mirror
-    (5.5, 6.25, 5.5, 12),  # no area
-    (60, -20, 90, -3),  # off the frame
-    (-1e9, -2e9, 1e9, 1e9),
-    (8, 8, 8.75, 9.5),  # less than a pixel
-]
-FRAME = (23, 37)  # height and width
-
-
-def frame_of(dtype, channels=3, extent=FRAME, seed=0):
-    numbers = np.random.default_rng(seed).uniform(0, 255, (*extent, channels))
-    return (numbers * 200 if dtype == "uint16" else numbers).astype(dtype)
 
 
 def bound(frame):

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 from conftest import ISAS, pairs
-from test_crop import BOXES, frame_of
+from frames import BOXES, frame_of
 
 import roicy
 

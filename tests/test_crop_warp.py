@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import reference
 from conftest import ISAS, pairs
-from test_crop import frame_of
+from frames import CORNERS, frame_of
 
 import roicy
 
@@ -16,12 +16,6 @@ ROTATED = [
     (90, 50, 10, 8, 1),  # off the frame
     (10, 10, 0, 0, 0.5),  # no area
     (16, 12, -10, 6, 0.2),  # mirrored
-]
-CORNERS = [
-    [(3, 2), (30, 5), (28, 20), (5, 18)],
-    [(10, 4), (20, 4), (20, 12), (10, 12)],  # upright
-    [(-6, -3), (15, 1), (40, 30), (2, 12)],  # partly off the frame
-    [(4, 4), (30, 18), (30, 4), (4, 19)],  # they cross
 ]
 MATRICES = [
     [(1.2, -0.4, -5), (0.4, 1.2, -8)],

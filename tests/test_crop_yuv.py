@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 import reference
 from conftest import ISAS, pairs
-from test_array_likes import WithArray
-from test_bounds import fenced, needs_fences
-from test_crop import BOXES
-from test_crop_warp import CORNERS
+from fences import fenced, needs_fences
+from frames import BOXES, CORNERS
+from protocols import WithArray
 
 import roicy
 

@@ -4,8 +4,16 @@ import math
 
 import numpy as np
 import pytest
-from conftest import DTYPES, ISAS, LAYOUTS, assert_same_bits, from_layout, pairs, to_layout
-from test_gradients import assert_agrees_with_differences
+from conftest import (
+    DTYPES,
+    ISAS,
+    LAYOUTS,
+    assert_agrees_with_differences,
+    assert_same_bits,
+    from_layout,
+    pairs,
+    to_layout,
+)
 
 import roicy
 from roicy.compat import onnx, tensorflow

@@ -4,14 +4,12 @@ Without a GPU the same kernels run on the CPU, with a stand-in for CuPy (cuda_em
 test runs on the GPU, on the stand-in, or on both.
 """
 
-import itertools
 import re
 
 import numpy as np
 import pytest
 from conftest import (
     DTYPES,
-    LAYOUTS,
     SUMS,
     WITH_BOX_GRADIENTS,
     operator,
@@ -19,12 +17,12 @@ from conftest import (
     random_boxes,
     rotated_boxes,
     to_layout,
-    two_scales,
 )
 from cuda_emulation import standin
+from cuda_emulation.calls import RUNS, SHAPES, make
 from cuda_emulation.fixtures import OF_BOXES, ORDERS, assert_close, check_agrees, placed
-from test_against_reference import PARAMETERS
-from test_recorded import CASES, OTHERWISE, load
+from problems import PARAMETERS
+from recorded import CASES, OTHERWISE, load
 
 import roicy
 from roicy import _call
@@ -33,35 +31,7 @@ from roicy._table import PS_ROI_POOL, ROUNDED
 from roicy.bench.workloads import WORKLOADS
 from roicy.cuda import _launch, _plan
 
-# What decides which instantiation of a kernel runs: each runs in every order.
-KINDS = tuple(itertools.product(DTYPES, LAYOUTS))
-
-
-RUNS = {"kind": KINDS, "cupy": ORDERS}
 SUM_CASES = [(name, parameters) for name in SUMS for parameters in PARAMETERS[name][:2]]
-# Each shape is boxes, images, channels, rows, columns and bins. "tiles" has more bins, wider
-# windows and more channels than a warp takes at once. "bins" and "boxes" have more of these than
-# there are lanes. "parts" has planes of several parts, and bins of many rows.  "vectors" has rows
-# and channels of whole vectors.
-SHAPES = {
-    "blocks": (30, 2, 21, 17, 19, (3, 4)),
-    "row": (6, 3, 1, 1, 23, (2, 2)),
-    "pixel": (5, 2, 9, 1, 1, (2, 3)),
-    "tiles": (6, 1, 150, 40, 90, (10, 11)),
-    "bins": (3, 1, 5, 40, 30, (37, 2)),
-    "boxes": (200, 2, 9, 9, 11, (3, 3)),
-    "parts": (6, 1, 3, 90, 100, (2, 2)),
-    "vectors": (12, 2, 40, 13, 24, (3, 4)),
-}
-
-
-def make(rng, name, shape, scale, dtype):
-    count, n, c, h, w, bins = SHAPES[shape]
-    vertical, horizontal = two_scales({"spatial_scale": scale})
-    if name.startswith("ps_"):
-        c = max(c // 9, 1) * bins[0] * bins[1]
-    x = rng.standard_normal((n, c, h, w)).astype(dtype)
-    return x, random_boxes(rng, n, count, (h / vertical, w / horizontal), dtype), bins
 
 
 @pairs(case=SUM_CASES, shape=SHAPES, **RUNS)

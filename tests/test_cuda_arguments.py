@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from conftest import DTYPES, SUMS, WITH_BOX_GRADIENTS, operator, pairs, random_boxes, to_layout
 from cuda_emulation import standin
+from cuda_emulation.calls import RUNS, make
 from cuda_emulation.fixtures import ORDERS, assert_close
-from test_cuda import RUNS, make
 
 import roicy
 from roicy import _call, _cpu

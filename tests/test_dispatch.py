@@ -1,34 +1,16 @@
 """The right kernels are chosen, and importing roicy imports little."""
 
-import os
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from conftest import python
 
 import roicy
 from roicy import _dispatch
 from roicy._kernels import isa, machine
 
 OF_A_BUILD = ("*.so", "*.pyd", "__pycache__")
-
-
-def python(code, folder=None, **environment):
-    keep = {
-        name: value
-        for name, value in os.environ.items()
-        if name not in ("ROICY_ISA", "OMP_NUM_THREADS")
-    }
-    return subprocess.run(
-        [sys.executable, "-c", code],
-        env={**keep, **environment},
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
 
 
 @pytest.mark.parametrize("isa", ["baseline", "avx2", "avx512"])

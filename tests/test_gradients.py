@@ -1,8 +1,17 @@
 """Gradients of boxes agree with differences of the output."""
 
 import numpy as np
-from conftest import ISAS, LAYOUTS, WITH_BOX_GRADIENTS, from_layout, operator, pairs, to_layout
-from test_against_reference import PARAMETERS
+from conftest import (
+    ISAS,
+    LAYOUTS,
+    WITH_BOX_GRADIENTS,
+    assert_agrees_with_differences,
+    from_layout,
+    operator,
+    pairs,
+    to_layout,
+)
+from problems import PARAMETERS
 
 CASES = [(name, parameters) for name in WITH_BOX_GRADIENTS for parameters in PARAMETERS[name]]
 
@@ -21,31 +30,6 @@ def smooth_boxes(rng, images, count):
     )
     boxes[:, 3:] = boxes[:, 1:3] + rng.uniform(1.1, 12, (count, 2))
     return boxes
-
-
-def differences(function, boxes, h):
-    grad = np.zeros_like(boxes)
-    for k in range(len(boxes)):
-        for i in range(1, boxes.shape[1]):
-            values = []
-            for sign in (1, -1):
-                moved = boxes.copy()
-                moved[k, i] += sign * h
-                values.append(function(moved))
-            grad[k, i] = (values[0] - values[1]) / (2 * h)
-    return grad
-
-
-def assert_agrees_with_differences(grad, function, boxes, widths, tolerance):
-    """Compare gradients of boxes with differences of two widths, relative to the largest gradient.
-
-    If a kink is within reach, the two differences disagree.  Such a coordinate is left out.
-    """
-    coarse, fine = (differences(function, boxes, h)[:, -grad.shape[1] :] for h in widths)
-    scale = np.abs(grad).max()
-    smooth = np.abs(coarse - fine) < tolerance * scale
-    assert smooth.mean() > 0.9
-    np.testing.assert_allclose(grad[smooth], fine[smooth], rtol=0, atol=tolerance * scale)
 
 
 @pairs(case=CASES, layout=LAYOUTS, isa=ISAS)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import reference
 from conftest import DTYPES, ISAS, assert_same_bits, behind_a_line, pairs
-from test_array_likes import WithDLPack
+from protocols import WithDLPack
 
 import roicy
 from roicy import _memory

@@ -15,7 +15,7 @@ from conftest import (
     rotated_boxes,
     to_layout,
 )
-from test_against_reference import assert_within, cases, definition, make
+from problems import assert_within, cases, definition, make
 
 import roicy
 from roicy._kernels import methods

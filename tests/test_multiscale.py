@@ -8,6 +8,7 @@ from conftest import (
     DTYPES,
     ISAS,
     LAYOUTS,
+    assert_arrays_are_given_back,
     assert_levels_alone,
     assert_same_bits,
     from_layout,
@@ -373,6 +374,10 @@ ERRORS = [
     for error, cases in ((TypeError, TYPE_ERRORS), (ValueError, VALUE_ERRORS))
     for changed, message in cases
 ]
+
+
+def test_arrays_are_given_back_after_an_error():
+    assert_arrays_are_given_back(roicy.multiscale_roi_align, RIGHT, ERRORS)
 
 
 @pytest.mark.parametrize(

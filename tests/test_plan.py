@@ -8,9 +8,7 @@ import sys
 
 import numpy as np
 import pytest
-import test_arguments
-import test_multiscale
-from conftest import LAYOUTS, SUMS, operator, pairs, random_boxes, to_layout
+from conftest import LAYOUTS, SUMS, arrays_in, operator, pairs, random_boxes, to_layout
 
 import roicy
 from roicy import _cpu
@@ -377,14 +375,6 @@ def test_what_is_accepted_of_a_pyramid(changed, plans):
     check_accepted(PYRAMID | changed, plans)
 
 
-def arrays_in(values):
-    for value in values:
-        if isinstance(value, (list, tuple)):
-            yield from arrays_in(value)
-        elif isinstance(value, np.ndarray):
-            yield value
-
-
 @pytest.mark.parametrize(
     "changed", [*PLAIN, *NOT_PLAIN, *(PYRAMID | one for one in PLAIN_LEVELS + NOT_PLAIN_LEVELS)]
 )
@@ -398,22 +388,6 @@ def test_arrays_are_given_back(changed):
     before = [sys.getrefcount(array) for array in arrays]
     call(changed)
     assert [sys.getrefcount(array) for array in arrays] == before
-
-
-@pytest.mark.parametrize(
-    ("function", "right", "wrong"),
-    [
-        (roicy.roi_align, test_arguments.RIGHT, test_arguments.FORWARD_ERRORS),
-        (roicy.multiscale_roi_align, test_multiscale.RIGHT, test_multiscale.ERRORS),
-    ],
-)
-def test_arrays_are_given_back_after_an_error(function, right, wrong):
-    for changed, error, _ in wrong:
-        arrays = [*arrays_in((right | changed).values())]
-        before = [sys.getrefcount(array) for array in arrays]
-        with pytest.raises(error):
-            function(**right | changed)
-        assert [sys.getrefcount(array) for array in arrays] == before, changed
 
 
 def test_tables_that_take_more_than_their_share():

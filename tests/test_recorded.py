@@ -4,54 +4,13 @@ test_compat.py and test_compat_paddle.py have the examples of their pages.
 """
 
 import itertools
-import json
-from pathlib import Path
 
 import numpy as np
 import pytest
 from conftest import ISAS, LAYOUTS, from_layout, operator, to_layout
+from recorded import CASES, OTHERWISE, assert_agrees, load
 
 import roicy
-
-with np.load(Path(__file__).with_name("data") / "recorded.npz") as file:
-    RECORDED = dict(file)
-CASES = sorted({name.split("/")[0] for name in RECORDED})
-
-# In these cases the systems disagree with each other, and roicy agrees with the others.  The
-# `quirk` of each case says why.
-OTHERWISE = {
-    # Paddle computes bins in float32, even for float64 data.
-    "paddle18_roi_pool_bins_29_f8": {"out", "grad_x"},
-    "paddle18_roi_pool_bins_57_f8": {"out", "grad_x"},
-    "paddle3_roi_align_tiny_f4_aT-s2": {"grad_x"},  # its gradient does not fit its forward pass
-    "paddle3_roi_align_tiny_f8_aT-s2": {"grad_x"},
-    "paddle3_roi_align_tiny_f8_aT-sad": {"grad_x"},
-    "paddle18_prroi_pool_inverted_f4": {"grad_boxes"},  # it divides 0 by 0
-}
-
-
-def load(case):
-    arrays = {
-        name.split("/")[1]: RECORDED[name] for name in RECORDED if name.startswith(case + "/")
-    }
-    params = json.loads(str(arrays.pop("params")))
-    keywords = {"spatial_scale": params["spatial_scale"]}
-    if params["op"] in ("roi_align", "ps_roi_align"):
-        keywords["sampling_ratio"] = params["sampling_ratio"]
-    if params["op"] == "roi_align":
-        keywords["aligned"] = params["aligned"]
-    return params["op"], params["output_size"], keywords, arrays
-
-
-def assert_agrees(actual, expected, dtype, tolerance=None):
-    """Check that a result agrees.  The systems sum in another order, and 1e-5 (float32) and 1e-12
-    (float64) of the largest value leave room for a few hundred roundings.
-    """
-    tolerance = tolerance or (1e-5 if dtype == np.float32 else 1e-12)
-    assert actual.shape == expected.shape
-    assert actual.dtype == expected.dtype
-    if expected.size:
-        assert np.abs(actual - expected).max() <= tolerance * np.abs(expected).max()
 
 
 # Instruction sets and layouts take turns.

@@ -9,6 +9,7 @@ from conftest import (
     DTYPES,
     ISAS,
     LAYOUTS,
+    assert_agrees_with_differences,
     assert_levels_alone,
     assert_same_bits,
     from_layout,
@@ -17,36 +18,20 @@ from conftest import (
     same_passes,
     to_layout,
 )
-from test_against_reference import assert_within
-from test_gradients import assert_agrees_with_differences
+from problems import assert_within
+from turned import SHAPES, make
 
 import roicy
 from roicy.compat import detectron2, mmcv, mxnet, onnx, openvino
 
 RECORDED = np.load(Path(__file__).with_name("data") / "rotated.npz")
 
-# K boxes, N, C, H, W and (PH, PW).  There are whole and partial blocks, one channel, a single row,
-# and more bins than are computed together.
-SHAPES = {
-    "blocks": (30, 2, 37, 26, 31, (3, 4)),
-    "pixels": (6, 1, 48, 33, 20, (7, 2)),
-    "row": (6, 3, 1, 1, 23, (2, 2)),
-    "cell": (5, 2, 16, 1, 1, (2, 3)),
-    "parts": (2, 1, 17, 12, 14, (34, 40)),
-}
 PARAMETERS = [
     {"sampling_ratio": 2, "spatial_scale": 0.5},
     {"spatial_scale": 0.25, "clockwise": True},
     {"sampling_ratio": 1, "aligned": False},
 ]
 FEW_WAYS = (("NCHW", 1), ("NCHW", 2), ("NHWC", 1), ("NHWC", 2))
-
-
-def make(rng, shape, scale, dtype):
-    count, images, channels, height, width, bins = SHAPES[shape]
-    input = rng.standard_normal((images, channels, height, width)).astype(dtype)
-    boxes = rotated_boxes(rng, images, count, (height / scale, width / scale), dtype)
-    return input, boxes, bins
 
 
 def long_boxes(count, side):

@@ -38,6 +38,11 @@ def test_columns(file):
     assert [i for i, line in enumerate(lines, 1) if len(line) > MAX_COLUMNS] == []
 
 
+def test_no_test_imports_another():
+    for file in (ROOT / "tests").glob("*.py"):
+        assert not re.findall(r"^ *(?:from|import) test_\w+", file.read_text(), re.MULTILINE), file
+
+
 def lines_of(node):
     """Return how many lines a Python function has without its docstring."""
     docstring = node.body[0] if ast.get_docstring(node) else None

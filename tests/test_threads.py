@@ -7,8 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import random_boxes
-from test_dispatch import python
+from conftest import python, random_boxes
 
 import roicy
 from roicy import _limits, _runtimes, _threads

@@ -5,8 +5,7 @@ test_torch_derivatives.py, test_torch_onnx.py and test_torchvision.py have the r
 
 import numpy as np
 import pytest
-from conftest import SUMS, WITH_BOX_GRADIENTS, random_boxes
-from test_dispatch import python
+from conftest import WITH_BOX_GRADIENTS, python
 
 import roicy
 
@@ -15,23 +14,12 @@ rt = pytest.importorskip("roicy.torch")
 from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
 from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
+from torch_calls import NAMES, named, problem, pyramid  # noqa: E402
 
 from roicy.torch import _script, _tensors  # noqa: E402
 
-NAMES = [*SUMS, "roi_pool"]
 # PyTorch 2.14's own check of an operator asks views for a gradient
 OF_OPCHECK = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
-PARAMETERS = {
-    "roi_align": (0.5, 2, True),
-    "ps_roi_align": (0.5, 2),
-    "roi_align_max": (0.5, 2, True),
-}
-
-
-def problem(rng, name, dtype, channels=8):
-    x = torch.from_numpy(rng.standard_normal((2, channels, 15, 17))).to(dtype)
-    boxes = torch.from_numpy(random_boxes(rng, 2, 7, (30, 34), np.float64)).to(dtype)
-    return x, boxes, (2, 2), PARAMETERS.get(name, (0.5,))
 
 
 def layouts(x):
@@ -543,22 +531,6 @@ def test_argmax_only_where_it_is_wanted(rng, monkeypatch):
         assert torch.equal(rt.roi_pool(wanted, boxes, size), expected)
     rt.roi_pool(x, boxes.requires_grad_(), size)
     assert seen == [False, True, False, False, False]
-
-
-def pyramid(rng, dtype):
-    maps = [
-        torch.from_numpy(rng.standard_normal((2, 3, 64 // 2**i, 80 // 2**i))).to(dtype)
-        for i in range(3)
-    ]
-    low = rng.uniform(0, 60, (9, 2))
-    boxes = np.concatenate(
-        [rng.integers(0, 2, (9, 1)), low, low + np.exp(rng.uniform(2, 5.3, (9, 2)))], axis=1
-    )
-    return maps, torch.from_numpy(boxes).to(dtype), [1 / 4, 1 / 8, 1 / 16]
-
-
-def named(maps):
-    return {str(i): level for i, level in enumerate(maps)} | {"pool": maps[-1][..., ::2, ::2]}
 
 
 @pytest.mark.filterwarnings(

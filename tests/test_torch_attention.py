@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from test_attention import RULES, SHAPES, problem
+from attended import RULES, SHAPES
 
 import roicy
 
@@ -11,14 +11,11 @@ pytestmark = pytest.mark.filterwarnings(
 )
 torch = pytest.importorskip("torch")
 rt = pytest.importorskip("roicy.torch")
+from torch_calls import tensors  # noqa: E402
+
 from roicy.compat import onnx as compat  # noqa: E402
 from roicy.compat.onnx._command import _claimed  # noqa: E402
 from roicy.torch import _attention  # noqa: E402
-
-
-def tensors(rng, dtype=np.float64, **sizes):
-    """Return value, locations, weights and a gradient."""
-    return [torch.from_numpy(array) for array in problem(rng, dtype, **sizes)]
 
 
 def by_grid_sample(value, locations, weights, points=None, **rule):

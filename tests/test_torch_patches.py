@@ -15,14 +15,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_attention import SHAPES
+from attended import SHAPES
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:.*torch.jit:DeprecationWarning", "ignore:.*torch.jit:FutureWarning"
 )
 torch = pytest.importorskip("torch")
 rt = pytest.importorskip("roicy.torch")
-from test_torch_attention import tensors  # noqa: E402
+from torch_calls import tensors  # noqa: E402
 
 from roicy.torch import _attention, _models, _patches  # noqa: E402
 

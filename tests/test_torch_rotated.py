@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from test_rotated import make
+from turned import make
 
 import roicy
 

@@ -14,7 +14,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 rt = pytest.importorskip("roicy.torch")
-from test_torch import NAMES, named, problem, pyramid  # noqa: E402
+from torch_calls import NAMES, named, problem, pyramid  # noqa: E402
 
 
 @pytest.fixture

@@ -1,0 +1,26 @@
+"""Objects that are arrays by a protocol."""
+
+
+class WithArray:
+    """Memory that NumPy reads by the method ``__array__``."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __array__(self, dtype=None, copy=None):
+        assert dtype is None
+        assert copy is None
+        return self.array
+
+
+class WithDLPack:
+    """Memory that is exchanged by DLPack alone."""
+
+    def __init__(self, array):
+        self.array = array
+
+    def __dlpack__(self, **options):
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()

@@ -1,0 +1,45 @@
+"""Tensors for tests of PyTorch; importing this skips a file of tests where it is missing."""
+
+import attended
+import numpy as np
+import pytest
+from conftest import SUMS, random_boxes
+
+torch = pytest.importorskip("torch")
+
+
+NAMES = [*SUMS, "roi_pool"]
+
+
+PARAMETERS = {
+    "roi_align": (0.5, 2, True),
+    "ps_roi_align": (0.5, 2),
+    "roi_align_max": (0.5, 2, True),
+}
+
+
+def problem(rng, name, dtype, channels=8):
+    x = torch.from_numpy(rng.standard_normal((2, channels, 15, 17))).to(dtype)
+    boxes = torch.from_numpy(random_boxes(rng, 2, 7, (30, 34), np.float64)).to(dtype)
+    return x, boxes, (2, 2), PARAMETERS.get(name, (0.5,))
+
+
+def pyramid(rng, dtype):
+    maps = [
+        torch.from_numpy(rng.standard_normal((2, 3, 64 // 2**i, 80 // 2**i))).to(dtype)
+        for i in range(3)
+    ]
+    low = rng.uniform(0, 60, (9, 2))
+    boxes = np.concatenate(
+        [rng.integers(0, 2, (9, 1)), low, low + np.exp(rng.uniform(2, 5.3, (9, 2)))], axis=1
+    )
+    return maps, torch.from_numpy(boxes).to(dtype), [1 / 4, 1 / 8, 1 / 16]
+
+
+def named(maps):
+    return {str(i): level for i, level in enumerate(maps)} | {"pool": maps[-1][..., ::2, ::2]}
+
+
+def tensors(rng, dtype=np.float64, **sizes):
+    """Return value, locations, weights and a gradient."""
+    return [torch.from_numpy(array) for array in attended.problem(rng, dtype, **sizes)]
