@@ -12,7 +12,7 @@ struct TILE {
                          along y */
     int32_t kept[4];  /* which rows these are, or -1 */
     REAL *unfit[2];   /* [column], of the first two: 0, or NaN if a class has no ordinary number */
-    REAL *line;       /* numbers of a class before they are enlarged along x */
+    REAL *line;       /* numbers of a class before they are enlarged along x, or of a slice */
     REAL *limits;     /* [cell]: a class whose corners are below is largest nowhere */
     int32_t *winners; /* [cell]: the class of all pixels, or -1 */
     REAL *corners;    /* [candidate][4] */
@@ -88,6 +88,17 @@ static NOINLINE void NAME(read_numbers)(const struct labels *job, const char *fr
         to[i] = to[count - 1];
 }
 
+/* Reads numbers of a row of a map that lies between two slices of a volume. */
+static NOINLINE void NAME(mix_numbers)(const struct labels *job, const char *from, ptrdiff_t count,
+                                       ptrdiff_t padded, const struct TILE *tile, REAL *to) {
+    const REAL first = (REAL)job->slices[0], second = (REAL)job->slices[1], *line = tile->line;
+    NAME(read_numbers)(job, from, count, padded, to);
+    NAME(read_numbers)(job, from + job->beside, count, padded, tile->line);
+#pragma omp simd
+    for (ptrdiff_t i = 0; i < padded; i++)
+        to[i] = NAME(FUSED)(to[i], first, line[i] * second);
+}
+
 /* Sums numbers that become 0, or NaN where a number is not finite or so large that a sum may be
    infinite. */
 static FORCE_INLINE void NAME(look_at)(const REAL *numbers, ptrdiff_t count, REAL *unfit) {
@@ -158,10 +169,11 @@ static NOINLINE void NAME(read_row)(const struct labels *job, const char *maps, 
     for (ptrdiff_t x = 0; x < padded; x++)
         unfit[x] = 0;
     for (ptrdiff_t c = 0; c < job->classes; c++, to += job->step) {
-        if (!job->before)
-            NAME(read_numbers)(job,
-                               maps + c * job->class_step + y * job->row + column * job->column,
-                               count, padded, to);
+        const char *from = maps + c * job->class_step + y * job->row + column * job->column;
+        if (job->mixed)
+            NAME(mix_numbers)(job, from, count, padded, tile, to);
+        else if (!job->before)
+            NAME(read_numbers)(job, from, count, padded, to);
         NAME(look_at)(to, padded, unfit);
     }
 }
