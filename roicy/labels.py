@@ -331,18 +331,17 @@ class Call:
     def __init__(self, maps: Any, layout: Any, name: str = "maps", of_volume: bool = False):
         last = _arguments.Layout(layout).axes is not None
         given = _arguments.addressable(name, _arguments.floats(name, maps))
-        extents = "d, h, w" if of_volume else "h, w"
-        self.most = 3 if of_volume else 2
-        self.one = given.ndim == self.most + 1
-        if given.ndim - self.most not in (1, 2):
-            spelt = f"{extents}, C" if last else f"C, {extents}"
+        self.dimensions = 3 if of_volume else 2
+        self.one = given.ndim == self.dimensions + 1
+        if given.ndim - self.dimensions not in (1, 2):
+            spelt = "d, h, w" if of_volume else "h, w"
+            spelt = f"{spelt}, C" if last else f"C, {spelt}"
             raise ValueError(f"{name}: shape {given.shape}, expected ({spelt}) or (N, {spelt})")
         batch = given[None] if self.one else given
         self.maps = np.moveaxis(batch, -1, 1) if last else batch
         self.computed = _arguments.computed(given.dtype)
         images, classes, *shown = self.maps.shape
-        for extent in shown[:-1]:
-            _arguments.extents(name, (images, classes, extent, shown[-1]))
+        _arguments.extents(name, (images, classes, max(shown[:-1]), shown[-1]))
         if not (classes and all(shown)) or classes > MOST_CLASSES:
             raise ValueError(
                 f"{name}: shape {given.shape}, expected at least one class and one pixel, and at "
@@ -358,7 +357,7 @@ class Call:
             other = "align_corners: True" if rule == ALIGNED else f"via: {via!r}"
             raise ValueError(f"{other}, expected mode 'bilinear' for that, not 'nearest'")
         shown = self.maps.shape[-2:]
-        *depth, height, width = self.size = picture("size", size, 0, self.most)
+        *depth, height, width = self.size = picture("size", size, 0, self.dimensions)
         first: tuple[Any, ...] = ()
         if depth:
             for name, value in (("via", via), ("box", box)):
@@ -467,7 +466,7 @@ def picture(name: str, value: Any, least: int, count: int = 2) -> tuple[int, ...
     if not isinstance(value, (list, tuple)) or len(value) != count:
         raise ValueError(f"{name}: {value!r}, expected two integers, (height, width)")
     most = _arguments.MOST_PIXELS
-    return tuple(_arguments.integer(name, one, least, most) for one in value)
+    return tuple([_arguments.integer(name, one, least, most) for one in value])
 
 
 def corners(box: Any, shown: tuple[int, ...]) -> tuple[float, ...]:
