@@ -9,7 +9,7 @@ import numpy as np
 
 from . import _arguments, _memory, _results, _threads
 from ._kernels import labels as kernels
-from .masks import FORMATS, MOST_CODED, Code
+from .masks import FORMATS, Code, check_coded
 
 if TYPE_CHECKING:
     from . import _types as t
@@ -213,7 +213,7 @@ def label_segments(
         raise ValueError(f"labels: from {low} to {high}, expected 0 to {MOST_REGIONS - 1}")
     coded = _arguments.flag("codes", codes)
     if coded:
-        check_coded(call.size)
+        check_coded("size", call.size)
     call.returned(out, dtype, False)
     found = call.compute((high + 1, coded), _threads.resolve(num_threads))
     segments = [[_segment(one, call.size) for one in image] for image in found]
@@ -357,7 +357,7 @@ class Call:
             other = "align_corners: True" if rule == ALIGNED else f"via: {via!r}"
             raise ValueError(f"{other}, expected mode 'bilinear' for that, not 'nearest'")
         shown = self.maps.shape[-2:]
-        *depth, height, width = self.size = picture("size", size, 0, self.dimensions)
+        *depth, height, width = self.size = _arguments.picture("size", size, 0, self.dimensions)
         first: tuple[Any, ...] = ()
         if depth:
             for name, value in (("via", via), ("box", box)):
@@ -365,7 +365,7 @@ class Call:
                     raise ValueError(f"{name}: {value!r}, expected None for a volume")
             first = ((0.0, float(self.maps.shape[2]), *depth, NEAREST if self.nearest else rule),)
         if via is not None:
-            between = picture("via", via, 1)
+            between = _arguments.picture("via", via, 1)
             if between[0] < shown[0] or between[1] < shown[1]:
                 raise ValueError(f"via: {via!r}, expected at least the {shown} of the maps")
             ends = zip(shown, between, strict=True)
@@ -415,9 +415,7 @@ class Call:
 
     def codes(self, out: Any, threads: int) -> list[Code]:
         """Return the codes of masks."""
-        if out is not None:
-            raise ValueError("out: an array, expected None, since codes are returned")
-        check_coded(self.size)
+        check_coded("size", self.size, out)
         if not math.prod(self.size) or not len(self.maps):
             return [{"size": list(self.size), "counts": b"0"} for _ in self.maps]
         maps = _arguments.bits(self.maps), self.maps.dtype.char
@@ -453,20 +451,6 @@ class Call:
             low, high = self.span()
             expected = f"a type that has room for {low} to {high}"
             raise ValueError(f"{name}: {dtype.name}, expected {expected}")
-
-
-def check_coded(size: tuple[int, int]) -> None:
-    if math.prod(size) >= MOST_CODED:
-        raise ValueError(f"size: {size}, expected less than 2**32 pixels, which codes count")
-
-
-def picture(name: str, value: Any, least: int, count: int = 2) -> tuple[int, ...]:
-    """Return height and width, or the three extents of a volume."""
-    value = _arguments.items(name, value)
-    if not isinstance(value, (list, tuple)) or len(value) != count:
-        raise ValueError(f"{name}: {value!r}, expected two integers, (height, width)")
-    most = _arguments.MOST_PIXELS
-    return tuple([_arguments.integer(name, one, least, most) for one in value])
 
 
 def corners(box: Any, shown: tuple[int, ...]) -> tuple[float, ...]:
