@@ -53,6 +53,9 @@ PASTE = {"image_shape": (400, 544), "count": 20, "sides": (16, 256)}
 YOLO = {"image_shape": (270, 480), "count": 10, "sides": (16, 256)}
 ENCODER = {"shapes": ((6, 6), (12, 12), (24, 24))}
 DECODER = {"shapes": ((40, 40), (20, 20), (10, 10)), "queries": 100}
+LABELS = {"shape": (19, 32, 64), "size": (256, 512)}
+MANY = {"shape": (150, 32, 32), "size": (270, 480)}
+PICTURE = {"shape": (10, 54, 54), "size": (540, 960)}
 ONE = {"shape": (1, 4, 32, 32), "count": 1}  # most of it is the front end
 FEW = {"shape": (1, 32, 200, 304)}
 # workload, pass and layout: calls, and what is smaller than in the workload of the timings
@@ -88,6 +91,10 @@ CALLS = {
     "attention_encoder forward NHWC": (1, ENCODER),
     "attention_encoder backward NHWC": (1, ENCODER),
     "attention_decoder forward NHWC": (4, DECODER),
+    "labels_19 forward NCHW": (2, LABELS),
+    "labels_150 forward NCHW": (2, MANY),
+    "masks_picture forward NCHW": (2, PICTURE),
+    "masks_picture_rle forward NCHW": (2, PICTURE),
     "align_tiny forward NCHW": (50, ONE),
     "align_tiny backward_boxes NHWC": (50, ONE),
     "pool_tiny backward NCHW": (50, ONE),

@@ -275,6 +275,14 @@ def is_pair(value: Any) -> bool:
     return isinstance(value, (tuple, list)) and len(value) == 2
 
 
+def picture(name: str, value: Any, least: int = 0, count: int = 2) -> Any:
+    """Return height and width of a picture, or the three extents of a volume."""
+    value = items(name, value)
+    if not isinstance(value, (list, tuple)) or len(value) != count:
+        raise ValueError(f"{name}: {value!r}, expected two integers, (height, width)")
+    return tuple([integer(name, extent, least, MOST_PIXELS) for extent in value])
+
+
 def two_of(name: str, value: Any, expected: str) -> Any:
     """Return two values.  A caller may have given one for both."""
     value = items(name, value)

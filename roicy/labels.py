@@ -9,7 +9,7 @@ import numpy as np
 
 from . import _arguments, _memory, _results, _threads
 from ._kernels import labels as kernels
-from .masks import FORMATS, MOST_CODED, Code
+from .masks import FORMATS, Code, check_coded
 
 if TYPE_CHECKING:
     from . import _types as t
@@ -79,19 +79,21 @@ def label_map(
     ----------
     maps : ndarray (C, h, w) or (N, C, h, w), float32, float64, float16 or bfloat16
         What a network gives for each of C classes, with any strides.  Those of the last two types
-        are computed with as float32.
-    size : (int, int)
-        Height and width of the picture, (H, W).  It may be smaller than the maps, too.
+        are computed with as float32.  Maps of volumes are (C, d, h, w) or (N, C, d, h, w).
+    size : (int, int) or (int, int, int)
+        Height and width of the picture, (H, W), or the extents of a volume, (D, H, W).  They may be
+        smaller than those of the maps, too.
     layout : {"NCHW", "NHWC"}, optional
-        "NHWC": maps are (h, w, C) or (N, h, w, C).
+        "NHWC": classes are the last dimension of maps, as in (h, w, C) or (N, h, w, C).
     align_corners : bool, optional
         The centres of the outermost pixels of picture and maps lie on each other.  By default their
         edges do.
     mode : {"bilinear", "nearest"}, optional
-        How maps are enlarged.
+        How maps are enlarged; "bilinear" is trilinear for volumes.
     via : (int, int), optional
         Maps are enlarged to this height and width first, and from there to `size`, as the models
-        do that enlarge to the input of their network and then to the picture.
+        do that enlarge to the input of their network and then to the picture.  Not for volumes, and
+        neither is `box`.
     box : (float, float, float, float), optional
         The part of the maps that shows the picture, [x1, y1, x2, y2] in pixels of the maps, or of
         `via`.  The rest is the padding of a letterbox, and is not read: the outermost pixels that
@@ -107,7 +109,7 @@ def label_map(
     dtype : dtype, optional
         Any type of integers that has room for the labels.  By default the first one of uint8,
         uint16, int32 and int64 that has.
-    out : ndarray (H, W) or (N, H, W), optional
+    out : ndarray (H, W), (N, H, W), (D, H, W) or (N, D, H, W), optional
         Labels are written to it, and it is returned.
     num_threads : int, optional
         At most as many threads are used; by default :func:`roicy.get_num_threads`.  The result
@@ -115,10 +117,10 @@ def label_map(
 
     Returns
     -------
-    labels : ndarray (H, W) or (N, H, W)
+    labels : ndarray (H, W), (N, H, W), (D, H, W) or (N, D, H, W)
         The lowest class of those that are equally large.  As in NumPy's argmax, NaN is larger than
         all numbers.
-    values : ndarray (H, W) or (N, H, W) of float32, or float64 of maps of this type
+    values : ndarray of the same shape, float32, or float64 of maps of this type
         Only with `values`.
 
     Raises
@@ -135,7 +137,8 @@ def label_map(
     that are contiguous, with a height and width of more than 128 together; PyTorch adds in another
     order for others.  Labels are those of all values in the type that is computed in, also where
     values nearly tie.  A number that is not finite has PyTorch's neighbours, too: 0 times infinity
-    is NaN.
+    is NaN.  Volumes are enlarged along D first and PyTorch does that last, so the last bits of
+    values may differ.
 
     Examples
     --------
@@ -147,7 +150,9 @@ def label_map(
            [0, 0, 0, 1, 1, 1],
            [0, 0, 0, 1, 1, 1]], dtype=uint8)
     """
-    call = Call(maps, layout)
+    size = _arguments.items("size", size)
+    is_volume = isinstance(size, (list, tuple)) and len(size) == 3
+    call = Call(maps, layout, of_volume=is_volume)
     call.place(size, via, box, (mode, align_corners))
     call.name(labels, threshold, below)
     call.returned(out, dtype, _arguments.flag("values", values))
@@ -208,7 +213,7 @@ def label_segments(
         raise ValueError(f"labels: from {low} to {high}, expected 0 to {MOST_REGIONS - 1}")
     coded = _arguments.flag("codes", codes)
     if coded:
-        check_coded(call.size)
+        check_coded("size", call.size)
     call.returned(out, dtype, False)
     found = call.compute((high + 1, coded), _threads.resolve(num_threads))
     segments = [[_segment(one, call.size) for one in image] for image in found]
@@ -323,20 +328,21 @@ class Call:
 
     numbers: np.ndarray | None = None  # the values of winners, where they are wanted
 
-    def __init__(self, maps: Any, layout: Any, name: str = "maps"):
-        order = _arguments.Layout(layout)
+    def __init__(self, maps: Any, layout: Any, name: str = "maps", of_volume: bool = False):
+        last = _arguments.Layout(layout).axes is not None
         given = _arguments.addressable(name, _arguments.floats(name, maps))
-        self.one = given.ndim == 3
-        if given.ndim not in (3, 4):
-            spelt = ("(C, h, w) or (N, C, h, w)", "(h, w, C) or (N, h, w, C)")[
-                order.axes is not None
-            ]
-            raise ValueError(f"{name}: shape {given.shape}, expected {spelt}")
-        self.maps = order.nchw(given[None] if self.one else given)
+        self.dimensions = 3 if of_volume else 2
+        self.one = given.ndim == self.dimensions + 1
+        if given.ndim - self.dimensions not in (1, 2):
+            spelt = "d, h, w" if of_volume else "h, w"
+            spelt = f"{spelt}, C" if last else f"C, {spelt}"
+            raise ValueError(f"{name}: shape {given.shape}, expected ({spelt}) or (N, {spelt})")
+        batch = given[None] if self.one else given
+        self.maps = np.moveaxis(batch, -1, 1) if last else batch
         self.computed = _arguments.computed(given.dtype)
-        _, classes, height, width = self.maps.shape
-        _arguments.extents(name, self.maps.shape)
-        if not (classes and height and width) or classes > MOST_CLASSES:
+        images, classes, *shown = self.maps.shape
+        _arguments.extents(name, (images, classes, max(shown[:-1]), shown[-1]))
+        if not (classes and all(shown)) or classes > MOST_CLASSES:
             raise ValueError(
                 f"{name}: shape {given.shape}, expected at least one class and one pixel, and at "
                 "most 2**24 classes"
@@ -350,11 +356,16 @@ class Call:
         if self.nearest and (rule == ALIGNED or via is not None):
             other = "align_corners: True" if rule == ALIGNED else f"via: {via!r}"
             raise ValueError(f"{other}, expected mode 'bilinear' for that, not 'nearest'")
-        shown = self.maps.shape[2:]
-        pixels = picture("size", size, 0)
+        shown = self.maps.shape[-2:]
+        *depth, height, width = self.size = _arguments.picture("size", size, 0, self.dimensions)
         first: tuple[Any, ...] = ()
+        if depth:
+            for name, value in (("via", via), ("box", box)):
+                if value is not None:
+                    raise ValueError(f"{name}: {value!r}, expected None for a volume")
+            first = ((0.0, float(self.maps.shape[2]), *depth, NEAREST if self.nearest else rule),)
         if via is not None:
-            between = picture("via", via, 1)
+            between = _arguments.picture("via", via, 1)
             if between[0] < shown[0] or between[1] < shown[1]:
                 raise ValueError(f"via: {via!r}, expected at least the {shown} of the maps")
             ends = zip(shown, between, strict=True)
@@ -362,8 +373,7 @@ class Call:
             shown = between
         x1, y1, x2, y2 = corners(box, shown)
         rule = NEAREST if self.nearest else rule
-        self.size = pixels
-        self.axes = ((y1, y2 - y1, pixels[0], rule), (x1, x2 - x1, pixels[1], rule), *first)
+        self.axes = ((y1, y2 - y1, height, rule), (x1, x2 - x1, width, rule), *first)
 
     def name(self, labels: Any, threshold: Any, below: Any) -> None:
         """Say what labels are called, and what is below the threshold."""
@@ -405,9 +415,7 @@ class Call:
 
     def codes(self, out: Any, threads: int) -> list[Code]:
         """Return the codes of masks."""
-        if out is not None:
-            raise ValueError("out: an array, expected None, since codes are returned")
-        check_coded(self.size)
+        check_coded("size", self.size, out)
         if not math.prod(self.size) or not len(self.maps):
             return [{"size": list(self.size), "counts": b"0"} for _ in self.maps]
         maps = _arguments.bits(self.maps), self.maps.dtype.char
@@ -443,21 +451,6 @@ class Call:
             low, high = self.span()
             expected = f"a type that has room for {low} to {high}"
             raise ValueError(f"{name}: {dtype.name}, expected {expected}")
-
-
-def check_coded(size: tuple[int, int]) -> None:
-    if math.prod(size) >= MOST_CODED:
-        raise ValueError(f"size: {size}, expected less than 2**32 pixels, which codes count")
-
-
-def picture(name: str, value: Any, least: int) -> tuple[int, int]:
-    """Return height and width."""
-    value = _arguments.items(name, value)
-    if not _arguments.is_pair(value):
-        raise ValueError(f"{name}: {value!r}, expected two integers, (height, width)")
-    most = _arguments.MOST_PIXELS
-    height = _arguments.integer(name, value[0], least, most)
-    return height, _arguments.integer(name, value[1], least, most)
 
 
 def corners(box: Any, shown: tuple[int, ...]) -> tuple[float, ...]:

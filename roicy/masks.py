@@ -157,7 +157,7 @@ def paste_masks(
     [{'size': [4, 5], 'counts': b'42208'}]
     """
     given = _masks(masks)
-    shape = image_size(image_shape)
+    shape = _arguments.picture("image_shape", image_shape)
     coded = _arguments.choice("format", format, FORMATS) == "rle"
     rule = _arguments.choice("rule", rule, RULES)
     border = _padding(padding, rule)
@@ -184,12 +184,7 @@ def pasted(made: Callable[[], Any], where: Where, asked: Asked) -> t.NDArray[Any
     coded, shape, out = asked.coded, asked.shape, asked.out
     rule = (where.rule, where.least or 0.0, where.border)
     if coded:
-        if out is not None:
-            raise ValueError("out: an array, expected None, since codes are returned")
-        if math.prod(shape) >= MOST_CODED:
-            raise ValueError(
-                f"image_shape: {shape}, expected less than 2**32 pixels, which COCO's codes count"
-            )
+        check_coded("image_shape", shape, out)
         given = (where.places, where.corners, rule, shape, asked.threads)
         counts = paste.codes(made(), *given) if len(where.places) else []
         return [{"size": list(shape), "counts": one} for one in counts]
@@ -231,14 +226,12 @@ def _masks(given: Any) -> np.ndarray:
     return masks
 
 
-def image_size(value: Any) -> tuple[int, int]:
-    """Return height and width of images."""
-    value = _arguments.items("image_shape", value)
-    if not _arguments.is_pair(value):
-        raise ValueError(f"image_shape: {value!r}, expected two integers, (height, width)")
-    most = _arguments.MOST_PIXELS
-    height = _arguments.integer("image_shape", value[0], 0, most)
-    return height, _arguments.integer("image_shape", value[1], 0, most)
+def check_coded(name: str, shape: tuple[int, ...], out: Any = None) -> None:
+    """Check that an image can be coded, and that nobody wants it written."""
+    if out is not None:
+        raise ValueError("out: an array, expected None, since codes are returned")
+    if math.prod(shape) >= MOST_CODED:
+        raise ValueError(f"{name}: {shape}, expected less than 2**32 pixels, which codes count")
 
 
 def _padding(value: Any, rule: str) -> int:

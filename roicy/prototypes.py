@@ -139,7 +139,7 @@ def prototype_masks(
     if weights.ndim != 2 or weights.shape[1] != len(planes):
         expected = f"(K, {len(planes)}), a coefficient for each prototype"
         raise ValueError(f"coefficients: shape {weights.shape}, expected {expected}")
-    shape = masks.image_size(image_shape)
+    shape = _arguments.picture("image_shape", image_shape)
     coded = _arguments.choice("format", format, masks.FORMATS) == "rle"
     early = _arguments.choice("rule", rule, RULES).startswith("yolov5")
     if _arguments.choice("fit", fit, FITS) != FITS[0] and not rule.endswith("native"):

@@ -41,26 +41,34 @@ def positions(extent, pixels, rule, dtype, once, first=0.0):
     return skipped + low, skipped + np.minimum(low + 1, last), dtype(1) - weight, weight
 
 
+def enlarged_along(maps, axis, pixels, rule, once, ends=None):
+    """Return maps whose numbers between two ends of an axis are enlarged to some pixels."""
+    start, end = (0, maps.shape[axis]) if ends is None else ends
+    low, high, *weights = positions(end - start, pixels, rule, maps.dtype.type, once, start)
+    first, second = (one.reshape(-1, *[1] * (-1 - axis)) for one in weights)
+    a, b = np.take(maps, low, axis), np.take(maps, high, axis)
+    if rule == "nearest":
+        return a
+    return fused(a, np.broadcast_to(first, a.shape), b * second, once)
+
+
 def enlarged(maps, size, rule, once, box=None):
     """Return maps (..., h, w) as (..., H, W)."""
-    dtype = maps.dtype.type
     x1, y1, x2, y2 = (0, 0, *maps.shape[:-3:-1]) if box is None else box
     for axis, ends in ((-1, (x1, x2)), (-2, (y1, y2))):
-        extent, pixels = ends[1] - ends[0], size[axis]
-        low, high, *weights = positions(extent, pixels, rule, dtype, once, ends[0])
-        first, second = (one.reshape(-1, *[1] * (-1 - axis)) for one in weights)
-        a, b = np.take(maps, low, axis), np.take(maps, high, axis)
-        if rule == "nearest":
-            maps = a
-        else:
-            maps = fused(a, np.broadcast_to(first, a.shape), b * second, once)
+        maps = enlarged_along(maps, axis, size[axis], rule, once, ends)
     return maps
 
 
 def label_map(maps, size, rule="half", once=False, via=None, box=None):
-    """Return labels (..., H, W) of maps (..., C, h, w), and all values."""
+    """Return labels (..., H, W) of maps (..., C, h, w), and all values.
+
+    With a size of three these are volumes (..., C, d, h, w), which are enlarged along d first.
+    """
     with np.errstate(all="ignore"):
+        if len(size) == 3:
+            maps = enlarged_along(maps, -3, size[0], rule, once)
         if via is not None:
             maps = enlarged(maps, via, rule, once)
         values = enlarged(maps, size, rule, once, box)
-    return values.argmax(-3), values
+    return values.argmax(-1 - len(size)), values

@@ -34,6 +34,33 @@ def test_video_loop(color):
     assert "p99" in said
 
 
+def test_labels_overlay(tmp_path):
+    out = tmp_path / "overlay.ppm"
+    script = ROOT / "examples/labels_overlay.py"
+    said = run(script, "--frames", 3, "--threads", 1, "--output", out)
+    assert "3 frames, maps (1, 8, 128, 128), 8 classes" in said
+    assert "labels: median" in said
+    head = b"P6 1920 1080 255\n"
+    assert out.read_bytes().startswith(head)
+    assert out.stat().st_size == len(head) + 1920 * 1080 * 3
+
+
+def test_labels_overlay_of_a_model(tmp_path):
+    onnx = pytest.importorskip("onnx")
+    pytest.importorskip("onnxruntime")
+    model = onnx.parser.parse_model("""
+        <ir_version: 10, opset_import: ["": 18]>
+        one (float[1, 3, 96, 160] input) => (float[N, C, h, w] maps) {
+            weights = RandomUniform <shape = [5, 3, 8, 8], low = -1.0, seed = 1.0> ()
+            maps = Conv <strides = [8, 8]> (input, weights)
+        }
+    """)
+    onnx.save(model, tmp_path / "model.onnx")
+    script = ROOT / "examples/labels_overlay.py"
+    said = run(script, "--frames", 2, "--threads", 1, "--model", tmp_path / "model.onnx")
+    assert "2 frames, maps (1, 5, 12, 20), " in said
+
+
 @pytest.mark.slow
 def test_many_machines():
     pytest.importorskip("distributed")

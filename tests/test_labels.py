@@ -263,7 +263,59 @@ def test_masks(kind, sizes, via, threshold, dtype, isa, rng):
         assert code == {"size": [*sizes[1]], "counts": run_lengths(one)}
 
 
+VOLUMES = [  # larger, both ways, smaller, one slice, one number
+    ((3, 4, 5), (9, 11, 12)),
+    ((4, 1, 3), (2, 5, 70)),
+    ((5, 9, 7), (4, 4, 30)),
+    ((1, 2, 2), (3, 9, 9)),
+    ((2, 3, 4), (1, 1, 1)),
+]
+
+
+@pairs(sizes=VOLUMES, rule=HOW, kind=KINDS, classes=[1, 2, 19], layout=LAYOUTS,
+       dtype=[*DTYPES, np.float16], threads=[1, 3], isa=ISAS)  # fmt: skip
+def test_volumes(sizes, rule, kind, classes, layout, dtype, threads, isa, rng):
+    (depth, height, width), size = sizes
+    maps = some_maps(kind, (2, classes, depth * height, width), dtype, rng)
+    maps = maps.reshape(2, classes, depth, height, width)
+    given = {"layout": layout, "num_threads": threads} | HOW[rule]
+    last = np.ascontiguousarray(np.moveaxis(maps, 1, -1))
+    seen = maps[:, :, ::-1].copy()[:, :, ::-1] if layout == "NCHW" else last
+    labels, winners = roicy.label_map(seen, size, values=True, **given)
+    assert labels.shape == winners.shape == (2, *size)
+    computed = maps if dtype in DTYPES else maps.astype(np.float32)
+    check(labels, winners, computed, isa, size, rule)
+    assert_same_bits(roicy.label_map(seen[1], size, **given), labels[1])
+    wide = np.full((size[2], 2, size[0], 3, size[1]), 77, np.int16)
+    out = wide.transpose(1, 2, 4, 3, 0)[:, ::-1, :, 1]
+    assert roicy.label_map(seen, size, out=out, **given) is out
+    np.testing.assert_array_equal(out, labels)
+    assert (wide[:, :, :, ::2] == 77).all()
+
+
+@pairs(kind=["noise", "smooth"], rule=["half", "aligned"], dtype=DTYPES)
+def test_volumes_of_pytorch(kind, rule, dtype, rng):
+    """Values are those of PyTorch, but for the order of sums; so are labels that do not tie."""
+    torch = pytest.importorskip("torch")
+    maps = some_maps(kind, (2, 7, 6 * 9, 7), dtype, rng).reshape(2, 7, 6, 9, 7)
+    size = (20, 31, 40)
+    given = {"mode": "trilinear", "align_corners": False} | HOW[rule]
+    enlarged = torch.nn.functional.interpolate(torch.from_numpy(maps), size, **given).numpy()
+    labels, values = roicy.label_map(maps, size, values=True, **HOW[rule])
+    # Positions have the error of the type, and so has each of three sums.
+    bound = 20 * np.finfo(dtype).eps * np.abs(maps).max()
+    if rule == "aligned":  # PyTorch computes such weights of float64 as float32
+        bound = max(bound, 50 * np.finfo(np.float32).eps)
+    np.testing.assert_allclose(values, enlarged.max(1), rtol=0, atol=bound)
+    low, high = np.sort(enlarged, axis=1)[:, -2:].transpose(1, 0, 2, 3, 4)
+    clear = high - low > 2 * bound
+    assert clear.mean() > 0.99
+    np.testing.assert_array_equal(labels[clear], enlarged.argmax(1)[clear])
+
+
 def test_nothing_to_label():
+    assert roicy.label_map(np.ones((2, 3, 4, 5)), (0, 6, 7)).shape == (0, 6, 7)
+    assert roicy.label_map(np.ones((0, 2, 3, 4, 5)), (5, 6, 7)).shape == (0, 5, 6, 7)
     assert roicy.resize_masks(np.ones((0, 4, 5)), (6, 7)).shape == (0, 6, 7)
     assert roicy.resize_masks(np.ones((0, 4, 5)), (6, 7), format="rle") == []
     assert roicy.resize_masks(np.ones((4, 5)), (6, 0), format="rle")[0]["counts"] == b"0"
@@ -284,6 +336,24 @@ WRONG = {
     "maps: shape (3, 0, 5), expected at least one class": {"maps": MAPS[:, :0]},
     "layout: 'HWC', expected": {"layout": "HWC"},
     "size: 5, expected two integers": {"size": 5},
+    "size: (1, 2, 3, 4), expected two integers": {"size": (1, 2, 3, 4)},
+    "maps: shape (3, 4, 5), expected (C, d, h, w) or (N, C, d, h, w)": {"size": (1, 2, 3)},
+    "maps: shape (3, 4, 5), expected (d, h, w, C) or (N, d, h, w, C)": {
+        "size": (1, 2, 3), "layout": "NHWC",
+    },
+    "maps: shape (2, 0, 3, 4), expected at least one class": {
+        "maps": np.ones((2, 0, 3, 4)), "size": (1, 2, 3),
+    },
+    "via: (9, 9), expected None for a volume": {
+        "maps": MAPS[None], "size": (1, 2, 3), "via": (9, 9),
+    },
+    "box: (0, 0, 1, 1), expected None for a volume": {
+        "maps": MAPS[None], "size": (1, 2, 3), "box": (0, 0, 1, 1),
+    },
+    "size: -2, expected an integer from 0": {"maps": MAPS[None], "size": (-2, 2, 3)},
+    "out: shape (2, 3), expected (1, 2, 3)": {
+        "maps": MAPS[None], "size": (1, 2, 3), "out": np.zeros((2, 3), np.uint8),
+    },
     "size: -1, expected an integer from 0": {"size": (-1, 5)},
     "size: 5.5, expected an integer": {"size": (5, 5.5)},
     "mode: 'bicubic', expected 'bilinear' or 'nearest'": {"mode": "bicubic"},
@@ -342,6 +412,7 @@ def test_wrong_masks(given, message):
 @pytest.mark.parametrize(
     ("given", "message"),
     [
+        ({"size": (2, 3, 4)}, "size: (2, 3, 4), expected two integers"),
         ({"labels": [0, -1, 2]}, "labels: from -1 to 2, expected 0 to 65535"),
         ({"threshold": 1, "below": 2**16}, "labels: from 0 to 65536, expected 0 to 65535"),
         ({"codes": 1}, "codes: 1, expected True or False"),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import roicy
-from roicy.bench.workloads import ATTENTION, CROPS, MASKS, WORKLOADS, each_level
+from roicy.bench.workloads import ATTENTION, CROPS, LABELS, MASKS, WORKLOADS, each_level
 
 DIRECTIONS = ["forward", "backward", "backward_boxes"]
 
@@ -133,6 +133,50 @@ def test_mixed_masks_of_pytorch():
     assert 0.01 < expected.mean() < 0.5
 
 
+@pytest.mark.parametrize("noise", [0.4, 3.0, None])
+@pytest.mark.parametrize("name", LABELS)
+def test_labels(name, noise):
+    """Some classes share a picture, and masks cover a part of it."""
+    count = min(LABELS[name].shape[0], 30)
+    workload = LABELS[name]._replace(shape=(count, 20, 30), size=(100, 170), noise=noise)
+    arrays = workload.arrays()
+    assert arrays["maps"].shape == (count, 20, 30)
+    assert arrays["maps"].max() <= 12
+    got = workload.call(roicy, arrays, reuse=True)()
+    for one, other in zip(got, workload.call(roicy, arrays, threads=2)(), strict=True):
+        np.testing.assert_array_equal(one, other)
+    if workload.result == "rle":
+        codes = roicy.resize_masks(arrays["maps"], (100, 170), format="rle")
+        assert [code.tobytes() for code in got] == [code["counts"] for code in codes]
+    elif workload.result == "bool":
+        assert got.shape == (count, 100, 170)
+        assert 0.01 < got.mean() < 0.6
+    else:
+        assert got.shape == (100, 170)
+        assert len(np.unique(got)) > 4
+
+
+@pytest.mark.parametrize("peer", ["PyTorch", "OnnxRuntime", "OpenCV"])
+@pytest.mark.parametrize("name", LABELS)
+def test_labels_of_others(name, peer):
+    """What the benchmark times beside roicy computes the same, but where values nearly tie."""
+    from roicy.bench import peers
+
+    peer = getattr(peers, peer)
+    pytest.importorskip(peer.package)
+    pytest.importorskip("onnx")
+    workload = LABELS[name]._replace(shape=(6, 20, 30), size=(100, 170))
+    arrays = workload.arrays()
+    call = peer(1).prepare(workload, arrays, "forward")
+    if call is None:
+        assert workload.result == "rle"
+        return
+    found, expected = each_level(call()), each_level(workload.call(roicy, arrays)())
+    for one, right in zip(found, expected, strict=True):
+        assert one.shape == right.shape
+        assert np.count_nonzero(one != right) < 5
+
+
 @pytest.mark.parametrize("name", ATTENTION)
 def test_attention(name):
     """Nearly all points lie on their levels, and the weights of a query have a sum of about 1."""
@@ -168,5 +212,7 @@ def test_difference():
 
     assert difference(np.array([True]), np.array([False])) == 1
     assert difference(np.array([1, 2], np.uint8), np.array([2, 1], np.uint8)) == 1
+    assert difference(np.array([1, 2], np.uint8), np.array([1, 9])) == 0.5
+    assert difference(np.array([1.0, 2.0]), np.array([1.0, 4.0]), 4.0) == 0.5
     assert difference(np.zeros(2), np.zeros(3)) == np.inf
     assert difference(np.zeros(0), np.zeros(0)) == 0

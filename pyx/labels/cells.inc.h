@@ -12,7 +12,7 @@ struct TILE {
                          along y */
     int32_t kept[4];  /* which rows these are, or -1 */
     REAL *unfit[2];   /* [column], of the first two: 0, or NaN if a class has no ordinary number */
-    REAL *line;       /* numbers of a class before they are enlarged along x */
+    REAL *line;       /* numbers of a class before they are enlarged along x, or of a slice */
     REAL *limits;     /* [cell]: a class whose corners are below is largest nowhere */
     int32_t *winners; /* [cell]: the class of all pixels, or -1 */
     REAL *corners;    /* [candidate][4] */
@@ -88,6 +88,17 @@ static NOINLINE void NAME(read_numbers)(const struct labels *job, const char *fr
         to[i] = to[count - 1];
 }
 
+/* Reads numbers of a row of a map that lies between two slices of a volume. */
+static NOINLINE void NAME(mix_numbers)(const struct labels *job, const char *from, ptrdiff_t count,
+                                       ptrdiff_t padded, const struct TILE *tile, REAL *to) {
+    const REAL first = (REAL)job->slices[0], second = (REAL)job->slices[1], *line = tile->line;
+    NAME(read_numbers)(job, from, count, padded, to);
+    NAME(read_numbers)(job, from + job->beside, count, padded, tile->line);
+#pragma omp simd
+    for (ptrdiff_t i = 0; i < padded; i++)
+        to[i] = NAME(FUSED)(to[i], first, line[i] * second);
+}
+
 /* Sums numbers that become 0, or NaN where a number is not finite or so large that a sum may be
    infinite. */
 static FORCE_INLINE void NAME(look_at)(const REAL *numbers, ptrdiff_t count, REAL *unfit) {
@@ -158,10 +169,11 @@ static NOINLINE void NAME(read_row)(const struct labels *job, const char *maps, 
     for (ptrdiff_t x = 0; x < padded; x++)
         unfit[x] = 0;
     for (ptrdiff_t c = 0; c < job->classes; c++, to += job->step) {
-        if (!job->before)
-            NAME(read_numbers)(job,
-                               maps + c * job->class_step + y * job->row + column * job->column,
-                               count, padded, to);
+        const char *from = maps + c * job->class_step + y * job->row + column * job->column;
+        if (job->mixed)
+            NAME(mix_numbers)(job, from, count, padded, tile, to);
+        else if (!job->before)
+            NAME(read_numbers)(job, from, count, padded, to);
         NAME(look_at)(to, padded, unfit);
     }
 }
@@ -188,11 +200,11 @@ static FORCE_INLINE REAL NAME(margin_of)(REAL number) {
 
 /* limits[l] = what the largest corner of a class must reach to win a pixel of cell l. */
 static NOINLINE void NAME(find_limits)(const struct labels *job, const REAL *a, const REAL *b,
-                                       REAL *limits) {
+                                       REAL threshold, REAL *limits) {
     const ptrdiff_t next = !job->nearest, classes = job->classes, step = job->step;
     REAL least[LANES];
     for (int l = 0; l < LANES; l++)
-        least[l] = -(REAL)INFINITY;
+        least[l] = threshold;
     for (ptrdiff_t c = 0; c < classes; c++, a += step, b += step)
 #pragma omp simd
         for (int l = 0; l < LANES; l++) {
@@ -202,7 +214,7 @@ static NOINLINE void NAME(find_limits)(const struct labels *job, const REAL *a, 
             least[l] = corner > least[l] ? corner : least[l];
         }
     for (int l = 0; l < LANES; l++)
-        limits[l] = least[l];
+        limits[l] = least[l] - NAME(margin_of)(least[l]);
 }
 
 static FORCE_INLINE REAL NAME(largest_corner)(const REAL *a, const REAL *b, ptrdiff_t next) {
@@ -211,31 +223,16 @@ static FORCE_INLINE REAL NAME(largest_corner)(const REAL *a, const REAL *b, ptrd
     return above > below ? above : below;
 }
 
-/* most[l] = the largest corner of all classes in cell l. */
-static NOINLINE void NAME(find_most)(const struct labels *job, const REAL *a, const REAL *b,
-                                     REAL *most) {
-    const ptrdiff_t next = !job->nearest, classes = job->classes, step = job->step;
-    REAL largest[LANES];
-    for (int l = 0; l < LANES; l++)
-        largest[l] = -(REAL)INFINITY;
-    for (ptrdiff_t c = 0; c < classes; c++, a += step, b += step)
-#pragma omp simd
-        for (int l = 0; l < LANES; l++) {
-            const REAL corner = NAME(largest_corner)(a + l, b + l, next);
-            largest[l] = corner > largest[l] ? corner : largest[l];
-        }
-    for (int l = 0; l < LANES; l++)
-        most[l] = largest[l];
-}
-
-/* How many classes reach the limits of cells, and the sum of their numbers.  GCC keeps two arrays
-   of lanes in registers, and not three. */
+/* How many classes reach the limits of cells, and the sum of their numbers.  What is below the
+   threshold is the last one.  GCC keeps two arrays of lanes in registers, and not three. */
 static NOINLINE void NAME(count_candidates)(const struct labels *job, const REAL *a, const REAL *b,
-                                            const REAL *limits, REAL *to) {
+                                            REAL threshold, const REAL *limits, REAL *to) {
     const ptrdiff_t next = !job->nearest, classes = job->classes, step = job->step;
     REAL count[LANES], sum[LANES];
-    for (int l = 0; l < LANES; l++)
-        count[l] = sum[l] = 0;
+    for (int l = 0; l < LANES; l++) {
+        count[l] = threshold >= limits[l] ? (REAL)1 : 0;
+        sum[l] = count[l] * (REAL)classes;
+    }
     for (ptrdiff_t c = 0; c < classes; c++, a += step, b += step) {
         const REAL number = (REAL)c;
 #pragma omp simd
@@ -251,33 +248,23 @@ static NOINLINE void NAME(count_candidates)(const struct labels *job, const REAL
     }
 }
 
-/* Finds the winners of some cells between two rows. */
+/* Finds the winners of some cells between two rows.  A threshold is like a class that has this
+   value everywhere, unless values below it are wanted, too. */
 static NOINLINE void NAME(bound_cells)(const struct labels *job, const struct TILE *tile,
                                        const int *slots, ptrdiff_t cells) {
-    const REAL threshold = (REAL)job->threshold, margin = NAME(margin_of)(threshold);
-    const REAL high = job->bounded ? threshold + margin : -(REAL)INFINITY;
-    const REAL low = job->bounded ? threshold - margin : -(REAL)INFINITY;
-    const REAL below = (REAL)job->classes, none = job->values ? 1 : 0;
+    const int all = job->values != NULL;
+    const REAL threshold = job->bounded && !all ? (REAL)job->threshold : -(REAL)INFINITY;
     const REAL *u = tile->unfit[slots[0]], *v = tile->unfit[slots[1]];
     for (ptrdiff_t x = 0; x < cells; x += LANES) {
         const REAL *a = tile->rows[slots[0]] + x, *b = tile->rows[slots[1]] + x;
-        REAL *limits = tile->limits + x, found[2 * LANES], corner[LANES], most[LANES];
+        REAL *limits = tile->limits + x, found[2 * LANES];
         int32_t *winners = tile->winners + x;
-        NAME(find_limits)(job, a, b, corner);
-#pragma omp simd
-        for (int l = 0; l < LANES; l++)
-            limits[l] = corner[l] - NAME(margin_of)(corner[l]);
-        NAME(count_candidates)(job, a, b, limits, found);
-        if (job->bounded)
-            NAME(find_most)(job, a, b, most);
-        else
-            memset(most, 0, sizeof most);
+        NAME(find_limits)(job, a, b, threshold, limits);
+        NAME(count_candidates)(job, a, b, threshold, limits, found);
 #pragma omp simd
         for (int l = 0; l < LANES; l++) {
-            REAL winner = found[l] == 1 ? found[LANES + l] : -1;
-            winner = corner[l] >= high ? winner : most[l] < low ? below : -1;
-            REAL unfit = u[x + l] + u[x + l + 1] + (v[x + l] + v[x + l + 1]) + none;
-            winners[l] = (int32_t)(unfit == 0 ? winner : -1);
+            const REAL unfit = u[x + l] + u[x + l + 1] + (v[x + l] + v[x + l + 1]) + (REAL)all;
+            winners[l] = (int32_t)(unfit == 0 && found[l] == 1 ? found[LANES + l] : -1);
         }
     }
 }

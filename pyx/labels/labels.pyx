@@ -1,7 +1,8 @@
 """Labels of the pixels of pictures: which of some maps, enlarged to them, is the largest there.
 
 A task is some rows of a picture, and of codes some of its columns.  Codes of masks are made without
-their pictures, a few columns at a time.
+their pictures, a few columns at a time.  A volume is many pictures: the numbers of each lie between
+two slices of the maps.
 """
 from cpython.buffer cimport Py_buffer
 from libc.stdint cimport int32_t, int64_t
@@ -28,8 +29,11 @@ cdef struct Job:
     const LabelTable *table
     Labels call
     LabelsAxis[2] before
+    LabelsAxis z                   # of volumes
+    Py_ssize_t depth               # pictures of a volume, or 0
+    Py_ssize_t slice, out_slice    # strides
     Py_ssize_t size                # of a number
-    Py_ssize_t images
+    Py_ssize_t images              # and pictures of volumes
     Py_ssize_t parts               # tasks of an image
     int threads
     Py_ssize_t regions             # labels that are counted, from 0 on
@@ -48,12 +52,36 @@ cdef inline Py_ssize_t first_row(const Job *job, Py_ssize_t part) noexcept nogil
     return min(<Py_ssize_t>y.begin[y.at[row - 1] - y.low + 1], y.pixels * (part + 1) // job.parts)
 
 
+cdef Labels picture_of(const Job *job, Py_ssize_t i) noexcept nogil:
+    """A picture of a volume, as image 0 of a call."""
+    cdef Labels call = job.call
+    cdef const LabelsAxis *z = &job.z
+    cdef Py_ssize_t volume = i // job.depth, at = i % job.depth
+    call.maps += volume * call.image + z.at[at] * job.slice
+    call.out += volume * call.out_image + at * job.out_slice
+    if call.values != NULL:
+        call.values = <char*>call.values + i * call.y.pixels * call.x.pixels * job.size
+    call.mixed = not call.nearest
+    call.beside = job.slice if z.at[at] < z.last else 0
+    if job.size == sizeof(double):
+        call.slices[0], call.slices[1] = (<double*>z.low_weight)[at], (<double*>z.high_weight)[at]
+    else:
+        call.slices[0], call.slices[1] = (<float*>z.low_weight)[at], (<float*>z.high_weight)[at]
+    return call
+
+
 cdef void label_task(const void *given, Py_ssize_t task, char *memory) noexcept nogil:
     cdef const Job *job = <const Job*>given
+    cdef Labels call
     cdef LabelsPart part
     part.image, part.x0, part.x1 = task // job.parts, 0, job.call.x.pixels
     part.y0 = first_row(job, task % job.parts)
     part.y1 = first_row(job, task % job.parts + 1)
+    if job.depth:
+        call = picture_of(job, part.image)
+        part.image = 0
+        job.table.label_pixels(&call, &part, memory)
+        return
     job.table.label_pixels(&job.call, &part, memory)
     if job.counted != NULL:
         regions_add_rows(&job.call, &part, job.counted + task * job.regions)
@@ -111,6 +139,8 @@ cdef int run_all(void *given, Team *team) noexcept nogil:
     if job.call.before != NULL:
         job.table.labels_axis(job.before)
         job.table.labels_axis(job.before + 1)
+    if job.depth:
+        job.table.labels_axis(&job.z)
     labels_set_tile(&job.call, job.size)
     if job.call.out != NULL and run_tasks(
             job, tasks, <int>min(<Py_ssize_t>job.threads, tasks),
@@ -135,8 +165,8 @@ cdef int set_call(Job *job, list kept, given, axes, rule) except -1:
     cdef Py_buffer *view = buffer_of(kept, given[0])
     memset(job, 0, sizeof(job[0]))
     call.maps, call.kind, call.classes = <const char*>view.buf, ord(given[1]), view.shape[1]
-    call.image, call.class_step, call.row, call.column = (
-        view.strides[0], view.strides[1], view.strides[2], view.strides[3])
+    call.image, call.class_step, job.slice = view.strides[0], view.strides[1], view.strides[2]
+    call.row, call.column = view.strides[view.ndim - 2], view.strides[view.ndim - 1]
     job.images = view.shape[0]
     job.size = sizeof(double) if given[1] == "d" else sizeof(float)
     job.table = <const LabelTable*>tables[job.size == sizeof(double)].labels
@@ -144,7 +174,11 @@ cdef int set_call(Job *job, list kept, given, axes, rule) except -1:
     call.bounded, call.threshold, call.nearest = rule[1:]
     set_axis(&call.y, kept, axes[0], job.size)
     set_axis(&call.x, kept, axes[1], job.size)
-    if len(axes) > 2:
+    if len(axes) == 3:
+        set_axis(&job.z, kept, axes[2], job.size)
+        job.depth = job.z.pixels
+        job.images *= job.depth
+    elif len(axes) == 4:
         set_axis(job.before, kept, axes[2], job.size)
         set_axis(job.before + 1, kept, axes[3], job.size)
         call.before = job.before
@@ -210,10 +244,11 @@ cdef int free_codes(Job *job) except -1:
 def compute(maps, axes, rule, outs, regions, int threads):
     """Label pictures, and return the regions of each, or None.
 
-    maps: (N, C, h, w), of any strides, with types of two bytes as uint16, and NumPy's character of
-    their type; axes: y and x, and those of an enlargement before or none: (first, extent, pixels,
-    rule); rule: names (C + 1) of int64, whether there is a threshold, the threshold, nearest; outs:
-    (N, H, W), integers of any strides, and values (N, H, W) in the order of C, or None; regions:
+    maps: (N, C, h, w) or volumes (N, C, d, h, w), of any strides, with types of two bytes as
+    uint16, and NumPy's character of their type; axes: y and x, and then z of volumes, or those of
+    an enlargement before, or none: (first, extent, pixels, rule); rule: names (C + 1) of int64,
+    whether there is a threshold, the threshold, nearest; outs: (N, H, W) or (N, D, H, W), integers
+    of any strides, and values of this shape in the order of C, or None; regions, not of volumes:
     (labels that there are, from 0 on, whether they are coded), or None.
     """
     cdef list kept = []
@@ -223,8 +258,8 @@ def compute(maps, axes, rule, outs, regions, int threads):
     set_call(&job, kept, maps, axes, rule)
     cdef Py_buffer *view = buffer_of(kept, outs[0])
     call.out, call.itemsize = <char*>view.buf, view.itemsize
-    call.out_image, call.out_row, call.out_column = (
-        view.strides[0], view.strides[1], view.strides[2])
+    call.out_image, job.out_slice = view.strides[0], view.strides[1]
+    call.out_row, call.out_column = view.strides[view.ndim - 2], view.strides[view.ndim - 1]
     if outs[1] is not None:
         call.values = buffer_of(kept, outs[1]).buf
     set_parts(&job, threads)

@@ -10,7 +10,7 @@ static NOINLINE ptrdiff_t NAME(list_candidates)(const struct labels *job, const 
     const REAL limit = tile->limits[x];
     ptrdiff_t n = 0;
     for (ptrdiff_t c = 0; c < job->classes; c++, a += job->step, b += job->step) {
-        const REAL above = a[0] > a[next] ? a[0] : a[next], below = b[0] > b[next] ? b[0] : b[next];
+        const REAL largest = NAME(largest_corner)(a, b, next);
         const REAL sum = (a[0] + a[next] + (b[0] + b[next])) * 4 * 0;
         REAL *corners = tile->corners + 4 * n;
         corners[0] = a[0];
@@ -18,7 +18,7 @@ static NOINLINE ptrdiff_t NAME(list_candidates)(const struct labels *job, const 
         corners[2] = next ? b[0] : 0;
         corners[3] = next ? b[1] : 0;
         tile->candidates[n] = (int32_t)c;
-        n += !((above > below ? above : below) < limit) | !(sum == 0);
+        n += !(largest < limit) | !(sum == 0);
     }
     return n;
 }
@@ -58,8 +58,10 @@ static FORCE_INLINE void NAME(compute_pixels)(const struct labels *job, const st
     const REAL *across[2] = {(const REAL *)job->y.low_weight + y,
                              (const REAL *)job->y.high_weight + y};
     const VECTOR least = (REAL)job->threshold - (VECTOR){0};
-    VECTOR best[LABELS_ROWS] = {{0}};
+    VECTOR best[LABELS_ROWS];
     INDICES won[LABELS_ROWS] = {{0}};
+    for (int r = 0; r < rows; r++)
+        best[r] = (VECTOR){0} - (REAL)INFINITY; /* without candidates all is below the threshold */
     NAME(race)(tile, n, along, across, rows, best, won);
     UNROLLED(4)
     for (int r = 0; r < rows; r++) {

@@ -35,6 +35,9 @@ struct labels {
     struct labels_axis y, x;
     const struct labels_axis *before; /* [2], y and x: of an enlargement before this one; or NULL */
     int nearest;
+    int mixed;            /* numbers are those of two slices of a volume, times their weights */
+    ptrdiff_t beside;     /* from a number to that of the second slice */
+    double slices[2];     /* the weights, of type REAL */
     const int64_t *names; /* [classes + 1]: labels of classes, and of what is below the threshold */
     int bounded;          /* there is a threshold */
     double threshold;     /* a REAL */

@@ -11,7 +11,7 @@ cdef extern from "labels/structs.h":
         Py_ssize_t pixels
         double first, extent
         int rule
-        int32_t low
+        int32_t low, last
         int32_t *at
         int32_t *begin
         void *low_weight
@@ -24,7 +24,9 @@ cdef extern from "labels/structs.h":
         Py_ssize_t classes
         LabelsAxis y, x
         const LabelsAxis *before
-        bint nearest
+        bint nearest, mixed
+        Py_ssize_t beside
+        double[2] slices
         const int64_t *names
         bint bounded
         double threshold

@@ -54,12 +54,17 @@ def prepared(
     return calls, work.read_bytes(arrays, direction)
 
 
-def difference(result: np.ndarray, expected: np.ndarray) -> float:
-    """Return the largest difference of two results; infinity if their shapes differ."""
+def difference(result: np.ndarray, expected: np.ndarray, scale: float = 1.0) -> float:
+    """Return the largest difference of two results, over a scale; infinity if their shapes differ.
+
+    Of labels, masks and codes it is the share that differs.
+    """
     if result.shape != expected.shape:
         return float("inf")
+    if expected.dtype.kind != "f":
+        return np.count_nonzero(result != expected) / max(expected.size, 1)
     dtype = np.result_type(expected, np.float32)
-    return float(np.abs(np.subtract(result, expected, dtype=dtype)).max(initial=0))
+    return float(np.abs(np.subtract(result, expected, dtype=dtype)).max(initial=0)) / scale
 
 
 def measure(
@@ -71,8 +76,7 @@ def measure(
     differences = {}
     for name, function in calls.items():
         pairs = zip(each_level(function()), expected, strict=True)
-        largest = max(difference(*pair) for pair in pairs)
-        differences[name] = largest / scale
+        differences[name] = max(difference(*pair, scale) for pair in pairs)
     return {
         "seconds": timing.in_turns(calls, rounds, SECONDS),
         "differences": differences,
@@ -97,7 +101,8 @@ def table(results: list[dict[str, Any]], rate: float) -> str:
         "of roicy: the time, over roicy's\n"
         "of a copy: the time, over that in which one thread copies the map, the frame or\n"
         "  the masks, and the result\n"
-        "difference: the largest, over the largest value of the result"
+        "difference: the largest, over the largest value of the result; or the share of\n"
+        "  labels, of pixels of masks or of bytes of codes that differ"
     )
     return "\n".join(lines)
 

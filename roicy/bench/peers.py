@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from . import peers_of_labels
 from .peers_of_images import OpenCV, pasted_masks
-from .workloads import AttentionWorkload, MaskWorkload, Workload, each_level
+from .workloads import AttentionWorkload, LabelWorkload, MaskWorkload, Workload, each_level
 
 
 class TorchVision:
@@ -71,9 +72,9 @@ class TorchVision:
 
 
 class PyTorch:
-    """PyTorch's grid_sample of each level, as models have it."""
+    """PyTorch's grid_sample of each level, or its interpolate, as models have them."""
 
-    package, takes = "torch", AttentionWorkload
+    package, takes = "torch", (AttentionWorkload, LabelWorkload)
 
     def __init__(self, threads):
         import torch
@@ -82,6 +83,8 @@ class PyTorch:
         self.torch, self.name = torch, f"torch {torch.__version__}"
 
     def prepare(self, workload, arrays, direction):
+        if isinstance(workload, LabelWorkload):
+            return peers_of_labels.of_pytorch(self.torch, workload, arrays)
         *inputs, grad = (self.torch.from_numpy(array) for array in arrays.values())
         value, places, weights = inputs
         sample, shapes = self.torch.nn.functional.grid_sample, workload.shapes
@@ -106,7 +109,7 @@ class PyTorch:
 
 
 class OnnxRuntime:
-    package, takes = "onnxruntime", Workload
+    package, takes = "onnxruntime", (Workload, LabelWorkload)
 
     def __init__(self, threads):
         import onnx.parser  # it makes the model
@@ -115,13 +118,22 @@ class OnnxRuntime:
         self.parse, self.runtime, self.threads = onnx.parser.parse_model, onnxruntime, threads
         self.name = f"onnxruntime {onnxruntime.__version__}"
 
+    def session(self, text):
+        """Return a session of a model that is given as text."""
+        options = self.runtime.SessionOptions()
+        options.intra_op_num_threads = self.threads
+        model = self.parse(text).SerializeToString()
+        return self.runtime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+
     def prepare(self, workload, arrays, direction):
+        if isinstance(workload, LabelWorkload):
+            return peers_of_labels.of_onnxruntime(self.session, workload, arrays)
         if workload.operator != "roi_align" or direction != "forward":
             return None  # MaxRoiPool rounds coordinates differently
         kind = {"float32": "float", "float64": "double"}[str(arrays["boxes"].dtype)]
         (height, width), ratio = workload.output_size, workload.parameters["sampling_ratio"]
         mode = "half_pixel" if workload.parameters.get("aligned") else "output_half_pixel"
-        model = self.parse(f"""
+        session = self.session(f"""
             <ir_version: 10, opset_import: ["": 16]>
             one ({kind}[N, C, H, W] input, {kind}[K, 4] boxes, int64[K] images)
                 => ({kind}[K, C, PH, PW] output) {{
@@ -132,11 +144,6 @@ class OnnxRuntime:
                 > (input, boxes, images)
             }}
         """)
-        options = self.runtime.SessionOptions()
-        options.intra_op_num_threads = self.threads
-        session = self.runtime.InferenceSession(
-            model.SerializeToString(), options, providers=["CPUExecutionProvider"]
-        )
         feeds = {
             "input": arrays["input"],
             "boxes": np.ascontiguousarray(arrays["boxes"][:, 1:]),

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import importlib.util
-
 import numpy as np
 
-from .workloads import MEAN, STD, CropWorkload
+from . import peers_of_labels
+from .workloads import MEAN, STD, CropWorkload, LabelWorkload
 
 
 class OpenCV:
-    """A loop over boxes, as people who care for speed write it.
+    """A loop over boxes, or over maps, as people who care for speed write it.
 
-    It writes to arrays that it has made once, resizes or warps a box, separates the channels, and
-    scales each of them into the batch.
+    That over boxes writes to arrays that it has made once, resizes or warps a box, separates the
+    channels, and scales each of them into the batch.
     """
 
-    package, takes = "cv2", CropWorkload
+    package, takes = "cv2", (CropWorkload, LabelWorkload)
 
     def __init__(self, threads):
         import cv2
@@ -45,6 +44,8 @@ class OpenCV:
         return lambda frame, k: warp(frame, matrices[k], size, dst=patch, flags=cv2.INTER_LINEAR)
 
     def prepare(self, workload, arrays, direction):
+        if isinstance(workload, LabelWorkload):
+            return peers_of_labels.of_opencv(self.cv2, workload, arrays)
         cv2, (height, width) = self.cv2, workload.size
         batch = np.zeros((workload.count, 3, height, width), np.float32)
         top = 0
@@ -91,18 +92,9 @@ def pasted_masks(torch, workload, arrays):
     def values():
         return paste_masks_in_image(masks, boxes, workload.image_shape)[:, 0].numpy()
 
-    def codes():
-        images = (values() >= 0.5).view(np.uint8)
-        found = coder.encode(np.asfortranarray(images.transpose(1, 2, 0)))
-        return [np.frombuffer(code["counts"], np.uint8) for code in found]
-
-    if workload.result != "rle":
-        return values if workload.result == "values" else lambda: values() >= 0.5
-    if importlib.util.find_spec("pycocotools") is None:
-        return None
-    from pycocotools import mask as coder
-
-    return codes
+    if workload.result == "rle":
+        return peers_of_labels.coded(lambda: values() >= 0.5)
+    return values if workload.result == "values" else lambda: values() >= 0.5
 
 
 def mixed_masks(torch, workload, arrays):

@@ -1,9 +1,9 @@
 """Calls in the sizes that detectors use.  `python -m roicy bench` and the ASV suite time them.
 
 WORKLOADS are calls of operators on maps, CROPS of crop, MASKS of paste_masks and prototype_masks,
-ATTENTION of deformable_attention, and ALL are all of these.  Each has the layouts in which it runs,
-its `arrays`, and `call`, which returns a function without parameters.  What is called, and with
-what, each kind says by its method `prepared`.
+ATTENTION of deformable_attention, LABELS of label_map and resize_masks, and ALL are all of these.
+Each has the layouts in which it runs, its `arrays`, and `call`, which returns a function without
+parameters.  What is called, and with what, each kind says by its method `prepared`.
 
 This file imports only NumPy, so the suite can use it with any version of roicy.
 """
@@ -307,6 +307,16 @@ CROPS = {name: crop._replace(about=about) for name, about, crop in [
 MEAN, STD = np.array([0.485, 0.456, 0.406]), np.array([0.229, 0.224, 0.225])
 
 
+def coded(operator: Any) -> Any:
+    """Return a function of codes, which are arrays of bytes, to be compared as other results."""
+
+    def codes(*given, **options):
+        found = operator(*given, format="rle", **options)
+        return [np.frombuffer(code["counts"], np.uint8) for code in found]
+
+    return codes
+
+
 class MaskWorkload(NamedTuple):
     """One call of paste_masks: masks of 28 x 28 numbers, and images of 800 x 1088 pixels; or of
     prototype_masks: 32 prototypes of 96 x 160 numbers.
@@ -354,17 +364,12 @@ class MaskWorkload(NamedTuple):
         return self.result != "rle"
 
     def prepared(self, roicy: Any, arrays: dict[str, Any], *_: Any) -> Any:
-        """Return a call that pastes masks; codes are bytes, to be compared as other results."""
-
-        def codes(*given, **options):
-            found = roicy.paste_masks(*given, format="rle", **options)
-            return [np.frombuffer(code["counts"], np.uint8) for code in found]
-
+        """Return a call that pastes masks."""
         given = (*arrays.values(), self.image_shape)
         if self.result == "yolo":
             return roicy.prototype_masks, given, {"rule": "ultralytics_native"}
         if self.result == "rle":
-            return codes, given, {}
+            return coded(roicy.paste_masks), given, {}
         return roicy.paste_masks, given, {"threshold": None if self.result == "values" else 0.5}
 
 
@@ -432,4 +437,74 @@ ATTENTION = {
         "a layer of RT-DETR's decoder", ((80, 80), (40, 40), (20, 20)), 300
     ),
 }
-ALL: dict[str, Any] = {**WORKLOADS, **CROPS, **MASKS, **ATTENTION}
+
+
+class LabelWorkload(NamedTuple):
+    """One call of label_map on maps of classes, or of resize_masks on those of objects."""
+
+    about: str
+    shape: tuple[int, int, int]  # (C, h, w) of the maps
+    size: tuple[int, int]  # of the picture
+    result: str = "labels"  # or "bool" or "rle", which are masks
+    noise: float | None = 0.4  # of patches; 3 is much, and None is noise of each number alone
+
+    layouts = ("NCHW",)
+    function, has = Workload.function, Workload.has
+    call, read_bytes = Workload.call, Workload.read_bytes
+    takes_out = MaskWorkload.takes_out
+
+    @property
+    def operator(self) -> str:
+        """What is called."""
+        return "label_map" if self.result == "labels" else "resize_masks"
+
+    @property
+    def description(self) -> str:
+        """What is enlarged, in a line."""
+        maps, picture = ("x".join(map(str, sides)) for sides in (self.shape, self.size))
+        return f"{self.operator}: maps {maps} to {picture}, as {self.result}"
+
+    def arrays(self, dtype: str = "float32") -> dict[str, Any]:
+        """Return maps (C, h, w): each falls off from 8 in the middle of a blob, and 0 is its edge.
+
+        Patches of 8 x 8 numbers have some noise, and no number is beyond 12.
+        """
+        rng = np.random.default_rng(0)
+        count, *extents = self.shape
+        if self.noise is None:
+            return {"maps": placed(rng.standard_normal(self.shape, "float32"), dtype)}
+        side = np.exp(rng.uniform(*np.log((0.05, 0.5)), (count, 1, 1)))
+        y, x = (
+            (grid / extent - rng.random((count, 1, 1)))
+            / (side * rng.uniform(0.5, 1.5, (count, 1, 1)))
+            for grid, extent in zip(np.ogrid[: extents[0], : extents[1]], extents, strict=True)
+        )
+        patches = rng.standard_normal((count, *(-(-extent // 8) for extent in extents)))
+        patches = patches.repeat(8, axis=1).repeat(8, axis=2)[:, : extents[0], : extents[1]]
+        moved = [np.roll(patches, by, axis) for by in (-3, 3) for axis in (1, 2)]
+        noise = self.noise / 5 * (patches + sum(moved))
+        return {"maps": placed(np.clip(8 - 8 * np.hypot(y, x) + noise, -12, 12), dtype)}
+
+    def prepared(self, roicy: Any, arrays: dict[str, Any], *_: Any) -> Any:
+        """Return a call that labels the pixels of a picture, or makes masks of it."""
+        operator = getattr(roicy, self.operator)
+        if self.result == "rle":
+            operator = coded(operator)
+        return operator, (arrays["maps"], self.size), {}
+
+
+LABELS = {
+    "labels_19": LabelWorkload(
+        "19 classes of a street scene (Cityscapes)", (19, 128, 256), (1024, 2048)
+    ),
+    "labels_150": LabelWorkload(
+        "150 classes in a video frame (ADE20K)", (150, 128, 128), (1080, 1920)
+    ),
+    "masks_picture": LabelWorkload(
+        "masks of RF-DETR in a video frame", (100, 108, 108), (1080, 1920), "bool"
+    ),
+    "masks_picture_rle": LabelWorkload(
+        "the same as COCO's run-length codes", (100, 108, 108), (1080, 1920), "rle"
+    ),
+}
+ALL: dict[str, Any] = {**WORKLOADS, **CROPS, **MASKS, **ATTENTION, **LABELS}
