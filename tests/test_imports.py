@@ -31,8 +31,9 @@ MAY_IMPORT = {
     "provider": (
         "provider", "call", "plan", "images.places", "attention.structs", "labels.structs", "simd",
         "errors", "limits", "threads", "roicy._kernels.attention", "roicy._kernels.isa",
-        "roicy._kernels.labels", "roicy._kernels.paste", "roicy._kernels.plan", "roicy.compat.onnx._node",
-        "roicy._config", "roicy._threads", "roicy.compat.onnx._table", "roicy.onnxruntime._claims",
+        "roicy._kernels.labels", "roicy._kernels.paste", "roicy._kernels.plan",
+        "roicy.compat.onnx._node", "roicy._config", "roicy._threads", "roicy.compat.onnx._table",
+        "roicy.onnxruntime._claims",
     ),
     "interface": (
         "interface", "call", "plan", "simd", "errors", "limits", "threads",
