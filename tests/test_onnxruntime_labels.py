@@ -38,12 +38,12 @@ LAST = "Y = ArgMax <axis = 1, keepdims = 0> (R)"
 OF_P = LAST.replace("(R)", "(P)")
 
 
-def form(*changes, form=FORM):
+def form(*changes, of=FORM):
     """Return a form with some changes, (old, new)."""
     for old, new in changes:
-        assert old in form
-        form = form.replace(old, new)
-    return form
+        assert old in of
+        of = of.replace(old, new)
+    return of
 
 
 def maps_of(rng, shape=(N, C, H, W), dtype=np.float32):
@@ -132,7 +132,7 @@ def differences(text, maps, opset=18):
     model = parsed(text, opset)
     (labels,) = labels_of(model, maps)
     own = parsed(
-        form((LAST, "Y = Identity (R)"), ("int64[n, y", "float[n, c, y"), form=text), opset
+        form((LAST, "Y = Identity (R)"), ("int64[n, y", "float[n, c, y"), of=text), opset
     )
     (values,) = alone(own).run(None, {"X": maps})
     order = np.sort(values, axis=1)
@@ -152,7 +152,7 @@ def test_onnx_runtime(rule, scaled, rng):
     if scaled:
         text = form(
             ("int64[4] S = {1, 19, 533, 41}", "float[4] S = {1.0, 1.0, 8.3, 3.0}"),
-            ('"", "", S', '"", S'), form=text,
+            ('"", "", S', '"", S'), of=text,
         )  # fmt: skip
     differ, gaps = differences(text, maps)
     near = gaps < (4 * 64 + 16) * np.finfo(np.float32).eps
@@ -210,7 +210,7 @@ def test_opsets(opset, between, rng):
     maps = maps_of(rng)
     text = form((LAST, TURNED), ("Softmax", between))
     if opset < 13:
-        text = form((SIZES, SAME["a region of nothing"][0][1]), ('"", "", S', "E, E, S"), form=text)
+        text = form((SIZES, SAME["a region of nothing"][0][1]), ('"", "", S', "E, E, S"), of=text)
     assert_taken(text, roicy.label_map(maps, (33, 41)), maps, opset)
 
 
@@ -327,7 +327,7 @@ def test_sizes_that_are_computed(how, level, classes, rng):
 
 def test_sizes_that_are_given(rng):
     """Two of them are an input of the model, or scales that no axis of classes has."""
-    size = COMPUTED.replace("image) =>", "image, int64[2] size) =>").replace("SIZE", FRONT)
+    size = COMPUTED.replace("image)", "image, int64[2] size)", 1).replace("SIZE", FRONT)
     axes = form(
         ('X) =>', 'X, float[2] S) =>'), (SIZES, ""), ('"", "", S', '"", S'),
         (MODE, MODE + ", axes = [2, 3]"), ("[2, 5", "[n, 5"),
