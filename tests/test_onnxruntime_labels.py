@@ -184,7 +184,7 @@ SAME = {
     "half pixels by default": [(", " + MODE, "")],
     "axes that change": [(SIZES, "<int64[2] S = {33, 41}>"), (MODE, MODE + ", axes = [2, 3]")],
     "axes in another order": [(SIZES, "<int64[3] S = {41, 5, 33}>"),
-                              (MODE, MODE + ", axes = [-1, 1, -2]")],
+                              (MODE, MODE + ", axes = [3, 1, 2]")],
     "a region of nothing": [(SIZES, "<int64[4] S = {2, 5, 33, 41}, float[0] E = {}>"),
                             ('"", "", S', "E, E, S")],
     "a region that is not used": [
@@ -330,7 +330,7 @@ def test_sizes_that_are_given(rng):
     size = COMPUTED.replace("image)", "image, int64[2] size)", 1).replace("SIZE", FRONT)
     axes = form(
         ('X) =>', 'X, float[2] S) =>'), (SIZES, ""), ('"", "", S', '"", S'),
-        (MODE, MODE + ", axes = [2, 3]"), ("[2, 5", "[n, 5"),
+        (MODE, MODE + ", axes = [-2, -1]"), ("[2, 5", "[n, 5"),
     )  # fmt: skip
     maps, image = maps_of(rng), np.zeros((2, 3, 1, 1), np.float32)
     for text, given, expected in (
