@@ -3,8 +3,6 @@
 What a group computes in Python is an error, so each result here needs none.
 """
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 import reference_labels as reference
@@ -131,9 +129,7 @@ def differences(text, maps, opset=18):
     """
     model = parsed(text, opset)
     (labels,) = labels_of(model, maps)
-    own = parsed(
-        form((LAST, "Y = Identity (R)"), ("int64[n, y", "float[n, c, y"), of=text), opset
-    )
+    own = parsed(form((LAST, "Y = Identity (R)"), ("int64[n, y", "float[n, c, y"), of=text), opset)
     (values,) = alone(own).run(None, {"X": maps})
     order = np.sort(values, axis=1)
     return labels != values.argmax(1), (order[:, -1] - order[:, -2]) / np.abs(maps).max()
@@ -233,16 +229,25 @@ def test_types_of_labels(to, kept, rng):
 
 def test_casts_that_follow(rng):
     """What is no integer, or a second Cast, is left to ONNX Runtime."""
+    maps = maps_of(rng, (1, 300, 6, 7))
+    expected = roicy.label_map(maps, (33, 41))
+    wide = form(("2, 5", "1, 300"))
+    text = form(("int64[n", "float[n"), (LAST, f"L{LAST[1:]}\n    Y = Cast <to = 1> (L)"), of=wide)
+    assert_taken(text, expected, maps)
+    last = f"L{LAST[1:]}\n    M = Cast <to = 2> (L)\n    Y = Cast <to = 7> (M)"
+    assert_taken(form((LAST, last), of=wide), expected % 256, maps)
+
+
+def test_labels_of_two_types(rng):
+    """Where ArgMax has more readers, or is an output, they read what it makes."""
     maps = maps_of(rng)
-    for kind, to in (("float", [1]), ("int64", [2, 7])):
-        names = ["L", *"MNO"[: len(to) - 1], "Y"]
-        lines = [f"L{LAST[1:]}"]
-        lines += [
-            f"{other} = Cast <to = {one}> ({name})"
-            for (name, other), one in zip(pairwise(names), to, strict=True)
-        ]
-        text = form((LAST, "\n    ".join(lines)), ("int64[n", f"{kind}[n"))
-        assert_taken(text, roicy.label_map(maps, (33, 41)), maps)
+    expected = roicy.label_map(maps, (33, 41))
+    for name in ("Y", "L"):
+        more = "int64[n, y, x] Y)", "int64[n, y, x] Y, uint8[n, y, x] Z)"
+        copy = "" if name == "Y" else "\n    Y = Abs (L)"
+        text = form(more, (LAST, f"{name}{LAST[1:]}{copy}\n    Z = Cast <to = 2> ({name})"))
+        for labels in labels_of(parsed(text), maps):
+            np.testing.assert_array_equal(labels, expected)
 
 
 ORDERS = [((0, 1, 2, 3), 1), ((0, 2, 3, 1), 3), ((1, 0, 3, 2), 0), ((3, 2, 1, 0), 2)]
@@ -516,6 +521,12 @@ OTHERWISE = {
     "any rank": [("float[2, 5, 6, 7]", "float[]"), ("axis = 1", "axis = -3")],
     "scaled classes": [(SIZES, "<float[4] S = {1.0, 2.0, 4.0, 4.0}>"), ('"", "", S', '"", S')],
     "scaled images": [(SIZES, "<float[4] S = {2.0, 1.0, 4.0, 4.0}>"), ('"", "", S', '"", S')],
+    "classes that broadcast": [
+        ("2, 5", "5, 5"),
+        (SIZES.replace("2, 5", "5, 5"), ONE[1].replace("2, 5", "5, 5")),
+        (LAST, WRITTEN_OUT.replace("[1]>", "[1], keepdims = 0>")),
+    ],
+    "pixels outside": [(MODE, MODE + ", exclude_outside = 1")],
     "more classes": [("2, 5, 33", "2, 6, 33")],
     "more images": [("2, 5, 33", "3, 5, 33")],
     "any classes": [("float[2, 5", "float[2, c")],
@@ -534,6 +545,8 @@ WRITTEN = {
     "sums of others": ("ReduceSum (e", "ReduceSum (d"),
     "sums of powers of others": ("d = Sub (R, m)", "o = Sub (m, R)\n    d = Sub (o, m)"),
     "the other way round": ("Div (e, s)", "Div (s, e)"),
+    "quotients of others": ("Div (e, s)", "Div (d, s)"),
+    "differences of others": ("d = Sub (R, m)", "o = Sigmoid (R)\n    d = Sub (o, m)"),
     "means": ("ReduceSum (e, one)", "ReduceMean <axes = [1]> (e)"),
 }
 

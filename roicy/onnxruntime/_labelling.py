@@ -14,7 +14,7 @@ import numpy as np
 
 from ..compat.onnx._node import Labels
 from ._attention import Layouts
-from ._patterns import DOUBLE, FLOAT, FLOAT16, INT64, closed
+from ._patterns import DOUBLE, FLOAT, FLOAT16, closed
 from ._symbols import expect
 from ._views import OPEN
 
@@ -54,7 +54,7 @@ class Numbers(Layouts):
         with contextlib.suppress(Exception):
             return super()._computed(name)
         shape = self.graph.shape_of(name)
-        expect(self.graph.type_of(name) == INT64 and 0 < math.prod(shape) < 9)
+        expect(0 < math.prod(shape) < 9)
         made = [self._symbol(name, i) for i in range(math.prod(shape))]
         return np.array(made, object).reshape(shape)
 
@@ -87,9 +87,9 @@ def _labelling(walk: Numbers, largest: Any) -> Labelling:
     order = [-1 if i == axis else one for i, one in enumerate(order) if kept or i != axis]
     group, last, itemsize = [*group, resize], largest, 0
     while (node := _only_reader(walk, last)) is not None:
-        if node.op_type == "Transpose":
+        if node.key == ("", "Transpose"):
             order = [order[i] for i in node.attributes["perm"]]
-        elif node.op_type == "Cast" and not itemsize and node.attributes["to"] in ITEMSIZES:
+        elif node.key == ("", "Cast") and not itemsize and node.attributes["to"] in ITEMSIZES:
             itemsize = ITEMSIZES[node.attributes["to"]]
         else:
             break
@@ -103,8 +103,7 @@ def _only_reader(walk: Numbers, node: Any) -> Any:
     """Return the only node that reads what a node makes, or None."""
     walk.step()
     (name,), readers = node.outputs, walk.readers.get(node.outputs[0], ())
-    is_one = len(readers) == 1 and name not in walk.graph.outputs and not readers[0].domain
-    return readers[0] if is_one else None
+    return readers[0] if len(readers) == 1 and name not in walk.graph.outputs else None
 
 
 def _step(walk: Numbers, node: Any, classes: int) -> list[Any]:
@@ -135,7 +134,7 @@ def _resized(walk: Numbers, resize: Any, classes: int) -> tuple[list[str], list[
     graph, given, (maps, _, *others) = walk.graph, resize.attributes, resize.inputs
     rule = RULES[given.get("coordinate_transformation_mode", "half_pixel")]
     is_stretched = given.get("keep_aspect_ratio_policy", "stretch") == "stretch"
-    expect(given.get("mode") == "linear" and is_stretched and resize.since_version > 10)
+    expect(given.get("mode") == "linear" and is_stretched)
     expect(not given.get("antialias") and not given.get("exclude_outside") and classes in (1, 3))
     expect(len(graph.shape_of(maps)) == 4 and graph.type_of(maps) in (FLOAT, FLOAT16))
     known = {name: walk.constant(name) for name in others if name}
