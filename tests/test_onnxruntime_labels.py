@@ -634,3 +634,23 @@ def test_work_is_bounded(case):
 def test_no_steps_are_left(monkeypatch):
     monkeypatch.setattr(_patterns, "STEPS", 0)
     assert taken(parsed(COMPUTED.replace("SIZE", HOW["each"]), 18)) == []
+
+
+def test_overlapping_memory():
+    """Memory that is bound to labels must not be that of the maps."""
+    text = form(("2, 5, 6, 7", "1, 2, 2, 2"), ("2, 5, 33, 41", "1, 2, 4, 4"))
+    session = session_of(parsed(text))
+    both = np.zeros(8 + 32, np.float32)
+    both[:8] = 0, 1, 0, 1, 1, 0, 1, 0
+    expected = roicy.label_map(both[:8].reshape(2, 2, 2).copy(), (4, 4))
+    binding = session.io_binding()
+    for place, is_over in ((0, True), (6, True), (8, False)):
+        binding.bind_cpu_input("X", both[:8].reshape(1, 2, 2, 2))
+        start = both.ctypes.data + 4 * place
+        binding.bind_output("Y", "cpu", 0, np.int64, (1, 4, 4), start)
+        if is_over:
+            with pytest.raises(Exception, match="output 0 overlaps the memory of input 0"):
+                session.run_with_iobinding(binding)
+        else:
+            session.run_with_iobinding(binding)
+            np.testing.assert_array_equal(both[8:].view(np.int64).reshape(4, 4), expected)

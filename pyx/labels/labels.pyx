@@ -229,15 +229,16 @@ cdef int compute_labels(
     """Label pictures of a call that lacks memory, as labels.pxd says."""
     cdef Job job
     cdef Labels *call = &job.call
-    cdef Py_ssize_t names = (given.classes + 1) * sizeof(int64_t), numbers, c
+    cdef Py_ssize_t names = (given.classes + 1) * sizeof(int64_t), numbers, room, c
     cdef char *memory
     cdef int failed
     memset(&job, 0, sizeof(job))
     call[0], job.images = given[0], images
     set_type(&job)
-    memory = <char*>malloc(names + axis_bytes(&call.y, job.size) + axis_bytes(&call.x, job.size))
+    room = names + axis_bytes(&call.y, job.size) + axis_bytes(&call.x, job.size)
+    memory = <char*>malloc(room)
     if memory == NULL:
-        failed = fail(NO_MEMORY, "no memory for the labels of %zd classes", given.classes)
+        failed = fail(NO_MEMORY, "no %zd bytes of scratch for a call", room)
     else:
         for c in range(given.classes + 1):
             (<int64_t*>memory)[c] = c
