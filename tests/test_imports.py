@@ -28,10 +28,11 @@ MAY_IMPORT = {
     "attention": ("attention", "simd", "errors", "threads", "roicy._kernels.isa"),
     "labels": ("labels", "images", "simd", "errors", "threads", "tuning", "roicy._kernels.isa"),
     "provider": (
-        "provider", "call", "plan", "images.places", "attention.structs", "simd", "errors",
-        "limits", "rows", "threads", "roicy._kernels.attention", "roicy._kernels.isa",
-        "roicy._kernels.paste", "roicy._kernels.plan", "roicy.compat.onnx._node",
-        "roicy._config", "roicy._threads", "roicy.compat.onnx._table", "roicy.onnxruntime._claims",
+        "provider", "call", "plan", "images.places", "attention.structs", "labels.structs", "simd",
+        "errors", "limits", "rows", "threads", "roicy._kernels.attention", "roicy._kernels.isa",
+        "roicy._kernels.labels", "roicy._kernels.paste", "roicy._kernels.plan",
+        "roicy.compat.onnx._node", "roicy._config", "roicy._threads", "roicy.compat.onnx._table",
+        "roicy.onnxruntime._claims",
     ),
     "interface": (
         "interface", "call", "plan", "simd", "errors", "limits", "rows", "threads",

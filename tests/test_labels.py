@@ -1,13 +1,12 @@
 """label_map gives the labels that all values would give, whatever its arguments are."""
 
 import functools
-import platform
 import zlib
 
 import numpy as np
 import pytest
 import reference_labels as reference
-from conftest import DTYPES, ISAS, LAYOUTS, assert_same_bits, pairs, to_layout
+from conftest import DTYPES, ISAS, LAYOUTS, assert_same_bits, fuses, pairs, to_layout
 from reference import run_lengths
 
 import roicy
@@ -50,10 +49,6 @@ def some_maps(kind, shape, dtype, rng):
         maps = maps.clip(-1, 1) * float(np.finfo(dtype).max) / rng.choice([1, 2, 1e30], shape)
     with np.errstate(over="ignore"):
         return maps.astype(dtype)
-
-
-def fuses(isa):
-    return isa != "baseline" or platform.machine() in ("aarch64", "arm64")
 
 
 def check(labels, winners, maps, isa, *given, **more):

@@ -6,9 +6,10 @@ two slices of the maps.
 """
 from cpython.buffer cimport Py_buffer
 from libc.stdint cimport int32_t, int64_t
-from libc.stdlib cimport free
+from libc.stdlib cimport free, malloc
 from libc.string cimport memset
 
+from errors cimport NO_MEMORY, Error, fail, last_error
 from images.buffers cimport buffer_of, memory_of
 from images.structs cimport Runs
 from labels.structs cimport (LABELS_PAD, LABELS_TOGETHER, Codes, Labels, LabelsAxis, LabelsPart,
@@ -149,15 +150,29 @@ cdef int run_all(void *given, Team *team) noexcept nogil:
     return run_codes(job, team) if job.codes.count else 0
 
 
+cdef inline Py_ssize_t axis_bytes(const LabelsAxis *axis, Py_ssize_t size) noexcept nogil:
+    """Memory of an axis, whose end is aligned as its start is."""
+    cdef Py_ssize_t integers = axis.pixels + <Py_ssize_t>axis.extent + 4
+    return 2 * (axis.pixels + LABELS_PAD) * size + (integers + 1) // 2 * 2 * sizeof(int32_t)
+
+
+cdef inline void lay_out_axis(LabelsAxis *axis, char *memory, Py_ssize_t size) noexcept nogil:
+    cdef Py_ssize_t weights = (axis.pixels + LABELS_PAD) * size
+    axis.low_weight, axis.high_weight = memory, memory + weights
+    axis.at = <int32_t*>(memory + 2 * weights)
+    axis.begin = axis.at + axis.pixels
+
+
 cdef int set_axis(LabelsAxis *axis, list kept, given, Py_ssize_t size) except -1:
     """given: (first, extent, pixels, rule)."""
     axis.first, axis.extent, axis.pixels, axis.rule = given
-    axis.low_weight = memory_of(kept, (axis.pixels + LABELS_PAD) * size, False)
-    axis.high_weight = memory_of(kept, (axis.pixels + LABELS_PAD) * size, False)
-    axis.at = <int32_t*>memory_of(kept, axis.pixels * sizeof(int32_t), False)
-    axis.begin = <int32_t*>memory_of(
-        kept, (<Py_ssize_t>axis.extent + 4) * sizeof(int32_t), False)
+    lay_out_axis(axis, memory_of(kept, axis_bytes(axis, size), False), size)
     return 0
+
+
+cdef inline void set_type(Job *job) noexcept nogil:
+    job.size = sizeof(double) if job.call.kind == c'd' else sizeof(float)
+    job.table = <const LabelTable*>tables[job.size == sizeof(double)].labels
 
 
 cdef int set_call(Job *job, list kept, given, axes, rule) except -1:
@@ -168,8 +183,7 @@ cdef int set_call(Job *job, list kept, given, axes, rule) except -1:
     call.image, call.class_step, job.slice = view.strides[0], view.strides[1], view.strides[2]
     call.row, call.column = view.strides[view.ndim - 2], view.strides[view.ndim - 1]
     job.images = view.shape[0]
-    job.size = sizeof(double) if given[1] == "d" else sizeof(float)
-    job.table = <const LabelTable*>tables[job.size == sizeof(double)].labels
+    set_type(job)
     call.names = <const int64_t*>buffer_of(kept, rule[0]).buf
     call.bounded, call.threshold, call.nearest = rule[1:]
     set_axis(&call.y, kept, axes[0], job.size)
@@ -185,22 +199,24 @@ cdef int set_call(Job *job, list kept, given, axes, rule) except -1:
     return 0
 
 
-cdef int run(Job *job, Py_ssize_t numbers, int threads) except -1:
-    """numbers: of all maps."""
+cdef bint set_threads(Job *job, Py_ssize_t numbers, int threads) noexcept nogil:
+    """Choose how many threads there are, and say whether a call is small; numbers: of all maps."""
     cdef double pixels = <double>job.call.y.pixels * job.call.x.pixels
     cdef bint small = numbers + job.images * pixels < SMALL_NUMBERS
     job.threads = 1 if small else threads
-    run_call(run_all, job, small)
-    return 0
+    return small
 
 
-cdef int set_parts(Job *job, int threads) except -1:
+cdef int run(Job *job, Py_ssize_t numbers, int threads) except -1:
+    return run_call(run_all, job, set_threads(job, numbers, threads))
+
+
+cdef void set_parts(Job *job, int threads) noexcept nogil:
     """Divide images for all threads, so that no task takes long."""
     cdef double numbers = <double>job.call.y.pixels * job.call.x.pixels * job.call.classes
     job.parts = TASKS_PER_THREAD * threads // job.images if threads > 1 else 1
     job.parts = max(job.parts, <Py_ssize_t>(numbers / TASK_NUMBERS) + 1)
     job.parts = min(job.parts, job.call.y.pixels)
-    return 0
 
 
 cdef list made_regions(const Job *job, Py_ssize_t image):
@@ -239,6 +255,38 @@ cdef int free_codes(Job *job) except -1:
     for i in range(job.images * job.codes.count):
         free(job.codes.runs[i].text)
     return 0
+
+
+cdef int compute_labels(
+        const Labels *given, Py_ssize_t images, int threads, Team *team, Error *error
+) noexcept nogil:
+    """Label pictures of a call that lacks memory, as labels.pxd says."""
+    cdef Job job
+    cdef Labels *call = &job.call
+    cdef Py_ssize_t names = (given.classes + 1) * sizeof(int64_t), numbers, room, c
+    cdef char *memory
+    cdef int failed
+    memset(&job, 0, sizeof(job))
+    call[0], job.images = given[0], images
+    set_type(&job)
+    room = names + axis_bytes(&call.y, job.size) + axis_bytes(&call.x, job.size)
+    memory = <char*>malloc(room)
+    if memory == NULL:
+        failed = fail(NO_MEMORY, "no %zd bytes of scratch for a call", room)
+    else:
+        for c in range(given.classes + 1):
+            (<int64_t*>memory)[c] = c
+        call.names = <const int64_t*>memory
+        lay_out_axis(&call.y, memory + names, job.size)
+        lay_out_axis(&call.x, memory + names + axis_bytes(&call.y, job.size), job.size)
+        set_parts(&job, threads)
+        numbers = images * call.classes * <Py_ssize_t>call.y.extent * <Py_ssize_t>call.x.extent
+        set_threads(&job, numbers, threads)
+        failed = run_all(&job, team)
+    free(memory)
+    if failed < 0:
+        error[0] = last_error
+    return failed
 
 
 def compute(maps, axes, rule, outs, regions, int threads):

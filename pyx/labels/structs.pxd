@@ -5,6 +5,10 @@ from images.structs cimport Runs
 
 cdef extern from "labels/structs.h":
     enum:
+        HALF_PIXELS
+        ALIGNED
+
+    enum:
         LABELS_PAD
 
     ctypedef struct LabelsAxis "struct labels_axis":

@@ -26,8 +26,7 @@ from provider.answers cimport (
     get_op_name, get_output_count, get_output_kind, get_output_type, get_registry, get_vendor,
     get_vendor_id, ignore, is_stream_aware, make_none, one, overlap, transfer_none, zero)
 from provider.calls cimport ask, check, failure, say, succeeds, text_of
-from provider.masks cimport mask_node
-from provider.nodes cimport roi_node
+from provider.kinds cimport node_of
 from provider.tensors cimport AnyNode
 from provider.python cimport (
     PyErr_Print, PyGILState_Ensure, PyGILState_Release, PyImport_ImportModule, Py_IsInitialized,
@@ -36,7 +35,6 @@ from provider.recipes cimport (
     Recipe, Recipes, compute_by_recipe, recipe_of, recipes_of, release_groups)
 
 from roicy._config import __version__
-from roicy._threads import resolve
 
 cdef bytes name_bytes = get_name(NULL), version_bytes = __version__.encode()
 cdef const char *VERSION = version_bytes
@@ -177,23 +175,6 @@ cdef inline Status compute(const void *node, void *computation, void *context) n
     if node != NULL and (<const AnyNode*>node).compute(<const AnyNode*>node, context, &status):
         return status
     return compute_in_python(computation, context, NULL)
-
-
-cdef AnyNode *node_of(object computation) except? NULL:
-    """What the provider computes without Python; NULL if there is no such thing."""
-    from roicy.compat.onnx._node import Node as RoiNode
-    cdef AnyNode *node
-    if computation.node is None:
-        return NULL
-    if isinstance(computation.node, RoiNode):
-        node = roi_node(computation)
-    else:
-        node = mask_node(computation)
-    node.max_threads = resolve(computation.threads)
-    for place in computation.indices or ():
-        node.places[node.count] = place
-        node.count += 1
-    return node
 
 
 def are_zeros(numbers):

@@ -1,5 +1,5 @@
-"""roicy as an execution provider of ONNX Runtime: RoI nodes and deformable attention of a model run
-in roicy, all others as ever.
+"""roicy as an execution provider of ONNX Runtime: RoI nodes, deformable attention and the labels of
+pixels of a model run in roicy, all other nodes as ever.
 
 ONNX Runtime loads the provider as a plugin; nothing of ONNX Runtime is compiled in.
 

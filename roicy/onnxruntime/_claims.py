@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from .. import _cpu, _threads
@@ -12,6 +13,7 @@ from ..compat.onnx import Pooling
 from ..compat.onnx._table import TABLE, Operator
 from . import get_ep_name
 from ._attention import attentions
+from ._labelling import labellings
 from ._pasting import pasting_loops
 from ._patterns import pyramids, spell
 from .provider import FLOATS, are_zeros
@@ -102,7 +104,7 @@ class Claims:
     """
 
     # A graph without them has nothing.
-    kinds = frozenset(["GridSample", "Loop", *(name for _, name in TABLE)])
+    kinds = frozenset(["ArgMax", "GridSample", "Loop", *(name for _, name in TABLE)])
 
     def __init__(self, options: dict[str, str]):
         self.computations: dict[str, Any] = {}  # of groups, by their outputs
@@ -168,9 +170,10 @@ class Claims:
         a graph is such as nobody has thought of.
         """
         every: list[Any] = []
-        for find, given in ((pyramids, [singles]), (pasting_loops, []), (attentions, [])):
+        finders = partial(pyramids, singles=singles), pasting_loops, attentions, labellings
+        for find in finders:
             try:
-                every += find(graph, *given)
+                every += find(graph)
             except Exception:
                 _tell("groups of nodes were not looked for to the end", exc_info=True)
         taken: set[Any] = set()

@@ -56,6 +56,17 @@ class Masks(NamedTuple):
     size: tuple[int, ...] = ()  # of images; none: inputs say it
 
 
+class Labels(NamedTuple):
+    """What labels of pixels are: numbers of struct LabelNode of ``pyx/provider/labels.pxd``."""
+
+    classes: int  # the axis of classes
+    align_corners: bool
+    first_of_one: bool
+    places: list[int]
+    order: list[int]
+    itemsize: int
+
+
 MOST_LEVELS = 16  # of nodes.pxd
 
 

@@ -1,0 +1,655 @@
+"""Groups of nodes that are one call of label_map, as exporters write them.
+
+What a group computes in Python is an error, so each result here needs none.
+"""
+
+import numpy as np
+import pytest
+import reference_labels as reference
+from conftest import ISAS, fuses, pairs
+from onnx_models import (
+    alone,
+    assert_work_is_bounded,
+    claimed,
+    helper,
+    onnx,
+    parsed,
+    quiet,
+    repeated,
+    runtime,
+    session_of,
+)
+
+import roicy
+from roicy.compat.onnx._command import _claimed
+from roicy.onnxruntime import _patterns
+
+N, C, H, W = 2, 5, 6, 7
+FORM = """labels (float[2, 5, 6, 7] X) => (int64[n, y, x] Y) <int64[4] S = {2, 5, 33, 41}> {
+    R = Resize <mode = "linear", coordinate_transformation_mode = "half_pixel"> (X, "", "", S)
+    Y = ArgMax <axis = 1, keepdims = 0> (R)
+}"""
+SIZES = "<int64[4] S = {2, 5, 33, 41}>"
+MODE = 'coordinate_transformation_mode = "half_pixel"'
+LAST = "Y = ArgMax <axis = 1, keepdims = 0> (R)"
+OF_P = LAST.replace("(R)", "(P)")
+
+
+def form(*changes, of=FORM):
+    """Return a form with some changes, (old, new)."""
+    for old, new in changes:
+        assert old in of
+        of = of.replace(old, new)
+    return of
+
+
+def maps_of(rng, shape=(N, C, H, W), dtype=np.float32):
+    return rng.standard_normal(shape).astype(dtype)
+
+
+def labels_of(model, maps, *options, count=1):
+    """Return what a model gives, of which so many groups are taken."""
+    titles, session = claimed(model, *options)
+    assert [title.partition(" of ")[0] for title in titles] == ["labels"] * count
+    return session.run(None, {"X": maps})
+
+
+def assert_taken(text, expected, maps, opset=18, options=()):
+    """Check that a form is taken, and that its labels are these, as ONNX Runtime lays them out."""
+    model = parsed(text, opset)
+    (labels,) = labels_of(model, maps, *options)
+    np.testing.assert_array_equal(labels, expected)
+    if maps.dtype == np.float32:
+        (own,) = alone(model).run(None, {"X": maps})
+        assert labels.dtype == own.dtype
+        assert labels.shape == own.shape
+
+
+RULES = {
+    "half_pixel": {}, "pytorch_half_pixel": {}, "align_corners": {"align_corners": True},
+}  # fmt: skip
+PICTURES = [  # maps and picture: larger, smaller, one row, one column, one number, one pixel
+    ((6, 7), (33, 41)), ((6, 7), (6, 7)), ((16, 31), (7, 9)), ((1, 9), (4, 50)), ((9, 1), (30, 3)),
+    ((1, 1), (3, 4)), ((6, 7), (1, 1)), ((6, 7), (1, 20)), ((6, 7), (20, 1)),
+]  # fmt: skip
+
+
+@pairs(rule=RULES, sizes=PICTURES, dtype=[np.float32, np.float16], threads=[1, 2], isa=ISAS,
+       kind=["noise", "ties"])  # fmt: skip
+def test_definition(rule, sizes, dtype, threads, isa, kind, rng):
+    """Labels are those of all values by PyTorch's formula, and so those of label_map."""
+    (h, w), (height, width) = sizes
+    shape = (N, C, h, w)
+    maps = maps_of(rng, shape, dtype)
+    maps = maps.round() if kind == "ties" else maps
+    kind = {np.float32: "float", np.float16: "float16"}[dtype]
+    text = form(
+        ("float[2, 5, 6, 7]", f"{kind}[2, 5, {h}, {w}]"), ("33, 41", f"{height}, {width}"),
+        ("half_pixel", rule),
+    )  # fmt: skip
+    given = maps.astype(np.float32)
+    if rule == "pytorch_half_pixel":  # where the only pixel lies on the first number
+        given = given[..., : h if height > 1 else 1, : w if width > 1 else 1]
+    how = "aligned" if rule == "align_corners" else "half"
+    expected, _ = reference.label_map(given, sizes[1], how, fuses(isa))
+    np.testing.assert_array_equal(roicy.label_map(given, sizes[1], **RULES[rule]), expected)
+    session = quiet(intra_op_num_threads=threads)
+    assert_taken(text, expected, maps, options=[session])
+
+
+@pairs(rule=RULES, scales=[(4.0, 8.0), (2.3, 1.7), (4 / 3, 5 / 3), (0.6, 0.15), (1.0, 1.1)],
+       isa=ISAS)  # fmt: skip
+def test_scales(rule, scales, isa, rng):
+    """Positions are those of the scales as they are given, also where pixels are cut off."""
+    maps = maps_of(rng, (N, C, 12, 21))
+    scales = np.array(scales, np.float32)
+    h, w = maps.shape[2:]
+    size = [int(scale * np.float32(n)) for scale, n in zip(scales, (h, w), strict=True)]
+    text = form(
+        (SIZES, f"<float[4] S = {{1.0, 1.0, {scales[0]}, {scales[1]}}}>"), ('"", "", S', '"", S'),
+        ("6, 7]", "12, 21]"), ("half_pixel", rule),
+    )  # fmt: skip
+    box = None
+    if rule != "align_corners":
+        y2, x2 = (
+            min(n / float(scale), m) for n, scale, m in zip(size, scales, (h, w), strict=True)
+        )
+        box = (0, 0, x2, y2)
+    assert box is None or scales[0] in (4, 1) or box[3] < h or scales[0] == np.float32(4 / 3)
+    how = "aligned" if rule == "align_corners" else "half"
+    given = maps[..., :1, :] if rule == "pytorch_half_pixel" and size[0] == 1 else maps
+    expected, _ = reference.label_map(given, size, how, fuses(isa), box=box)
+    assert_taken(text, expected, maps)
+
+
+def differences(text, maps, opset=18):
+    """Return where labels differ from ONNX Runtime's, and by how much its largest value is larger
+    than the next one; in units of the largest number.
+    """
+    model = parsed(text, opset)
+    (labels,) = labels_of(model, maps)
+    own = parsed(form((LAST, "Y = Identity (R)"), ("int64[n, y", "float[n, c, y"), of=text), opset)
+    (values,) = alone(own).run(None, {"X": maps})
+    order = np.sort(values, axis=1)
+    return labels != values.argmax(1), (order[:, -1] - order[:, -2]) / np.abs(maps).max()
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("scaled", [False, True])
+def test_onnx_runtime(rule, scaled, rng):
+    """Labels are those of its own values, but where two of these are as near as its rounding.
+
+    It rounds positions of up to 64 numbers, so that weights are off by 64 epsilons along each
+    axis, and multiplies them by differences of twice the largest number; and some roundings more.
+    """
+    maps = maps_of(rng, (1, 19, 64, 50))
+    text = form(("2, 5, 6, 7", "1, 19, 64, 50"), ("2, 5, 33", "1, 19, 533"), ("half_pixel", rule))
+    if scaled:
+        text = form(
+            ("int64[4] S = {1, 19, 533, 41}", "float[4] S = {1.0, 1.0, 8.3, 3.0}"),
+            ('"", "", S', '"", S'), of=text,
+        )  # fmt: skip
+    differ, gaps = differences(text, maps)
+    near = gaps < (4 * 64 + 16) * np.finfo(np.float32).eps
+    assert not (differ & ~near).any()
+    assert near.mean() < 1e-3
+
+
+# What is the same, as (old, new) of the form: labels of test_definition's numbers
+SOFTMAX = "P = {} <axis = {}> (R)\n    " + OF_P
+TURNED = """T = Transpose <perm = [0, 3, 2, 1]> (R)
+    P = Softmax <axis = 3> (T)
+    Q = Transpose <perm = [0, 3, 2, 1]> (P)
+    Y = ArgMax <axis = 1, keepdims = 0> (Q)"""
+SAME = {
+    "as it is": [],
+    "another axis": [("axis = 1", "axis = -3")],
+    "axes that stay": [(", keepdims = 0", ""), ("[n, y, x]", "[n, c, y, x]")],
+    "the first of equal ones": [("keepdims", "select_last_index = 0, keepdims")],
+    "softmax": [(LAST, SOFTMAX.format("Softmax", 1))],
+    "softmax of another axis": [(LAST, SOFTMAX.format("Softmax", -3))],
+    "logarithms": [(LAST, SOFTMAX.format("LogSoftmax", 1))],
+    "logistic": [(LAST, "P = Sigmoid (R)\n    " + OF_P)],
+    "a copy": [(LAST, "P = Identity (R)\n    " + OF_P)],
+    "doubles": [(LAST, "P = Cast <to = 11> (R)\n    " + OF_P)],
+    "another order": [(LAST, TURNED)],
+    "attributes": [("mode = \"linear\"", """mode = "linear", antialias = 0, exclude_outside = 0,
+        cubic_coeff_a = -0.5, nearest_mode = "floor", keep_aspect_ratio_policy = "stretch",
+        extrapolation_value = 3.0""")],
+    "half pixels by default": [(", " + MODE, "")],
+    "axes that change": [(SIZES, "<int64[2] S = {33, 41}>"), (MODE, MODE + ", axes = [2, 3]")],
+    "axes in another order": [(SIZES, "<int64[3] S = {41, 5, 33}>"),
+                              (MODE, MODE + ", axes = [3, 1, 2]")],
+    "a region of nothing": [(SIZES, "<int64[4] S = {2, 5, 33, 41}, float[0] E = {}>"),
+                            ('"", "", S', "E, E, S")],
+    "a region that is not used": [
+        (SIZES, "<int64[4] S = {2, 5, 33, 41}, float[8] E = {0, 0, 0.1, 0.1, 1, 1, 0.9, 0.9}>"),
+        ('"", "", S', 'E, "", S')],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("change", SAME)
+@pytest.mark.parametrize("level", ["ORT_DISABLE_ALL", "ORT_ENABLE_BASIC", "ORT_ENABLE_ALL"])
+def test_what_is_the_same(change, level, rng):
+    maps = maps_of(rng)
+    expected = roicy.label_map(maps, (33, 41))
+    expected = expected[:, None] if change == "axes that stay" else expected
+    options = quiet(graph_optimization_level=getattr(runtime.GraphOptimizationLevel, level))
+    assert_taken(form(*SAME[change]), expected, maps, options=[options])
+
+
+@pytest.mark.parametrize("opset", [11, 12, 13, 18, 19, 23])
+@pytest.mark.parametrize("between", ["Softmax", "LogSoftmax"])
+def test_opsets(opset, between, rng):
+    """Before opset 13 exporters put the classes last for Softmax, which was of all later axes."""
+    maps = maps_of(rng)
+    text = form((LAST, TURNED), ("Softmax", between))
+    if opset < 13:
+        text = form((SIZES, SAME["a region of nothing"][0][1]), ('"", "", S', "E, E, S"), of=text)
+    assert_taken(text, roicy.label_map(maps, (33, 41)), maps, opset)
+
+
+@pytest.mark.parametrize("to", [2, 3, 4, 5, 6, 7, 12, 13])
+@pytest.mark.parametrize("kept", [0, 1])
+def test_types_of_labels(to, kept, rng):
+    """A Cast of labels is one of the nodes.  Those that are too large for it are cut, as ever."""
+    maps = maps_of(rng, (1, 300, 6, 7))
+    dtype = helper.tensor_dtype_to_np_dtype(to)
+    text = form(
+        ("2, 5", "1, 300"), ("int64[n, y, x]", f"{np.dtype(dtype).name}[a, b, c{', d' * kept}]"),
+        (LAST, f"L{LAST[1:]}\n    Y = Cast <to = {to}> (L)"),
+        ("keepdims = 0", f"keepdims = {kept}"),
+    )  # fmt: skip
+    expected = roicy.label_map(maps, (33, 41)).astype(dtype)
+    assert_taken(text, expected[:, None] if kept else expected, maps)
+    titles, _ = claimed(parsed(text))
+    assert titles == ["labels of 'X' -> 'Y'"]
+
+
+def test_casts_that_follow(rng):
+    """What is no integer, or a second Cast, is left to ONNX Runtime."""
+    maps = maps_of(rng, (1, 300, 6, 7))
+    expected = roicy.label_map(maps, (33, 41))
+    wide = form(("2, 5", "1, 300"))
+    text = form(("int64[n", "float[n"), (LAST, f"L{LAST[1:]}\n    Y = Cast <to = 1> (L)"), of=wide)
+    assert_taken(text, expected, maps)
+    last = f"L{LAST[1:]}\n    M = Cast <to = 2> (L)\n    Y = Cast <to = 7> (M)"
+    assert_taken(form((LAST, last), of=wide), expected % 256, maps)
+
+
+def test_labels_of_two_types(rng):
+    """Where ArgMax has more readers, or is an output, they read what it makes."""
+    maps = maps_of(rng)
+    expected = roicy.label_map(maps, (33, 41))
+    for name in ("Y", "L"):
+        more = "int64[n, y, x] Y)", "int64[n, y, x] Y, uint8[n, y, x] Z)"
+        copy = "" if name == "Y" else "\n    Y = Abs (L)"
+        text = form(more, (LAST, f"{name}{LAST[1:]}{copy}\n    Z = Cast <to = 2> ({name})"))
+        for labels in labels_of(parsed(text), maps):
+            np.testing.assert_array_equal(labels, expected)
+
+
+ORDERS = [((0, 1, 2, 3), 1), ((0, 2, 3, 1), 3), ((1, 0, 3, 2), 0), ((3, 2, 1, 0), 2)]
+
+
+@pytest.mark.parametrize("order, axis", ORDERS)
+@pytest.mark.parametrize("kept", [0, 1])
+@pytest.mark.parametrize("after", [False, True])
+def test_orders_of_axes(order, axis, kept, after, rng):
+    """Axes may be in any order, and change it once more after ArgMax."""
+    maps = maps_of(rng)
+    labels = np.expand_dims(np.moveaxis(roicy.label_map(maps, (33, 41)), 0, 0), 1)
+    expected = labels.transpose(order) if kept else labels.transpose(order).squeeze(axis)
+    last = f"""T = Transpose <perm = {list(order)}> (R)
+    L = ArgMax <axis = {axis}, keepdims = {kept}> (T)"""
+    if after:
+        turn = [*range(expected.ndim)][::-1]
+        expected = expected.transpose(turn)
+        last += f"\n    Y = Transpose <perm = {turn}> (L)"
+    else:
+        last = last.replace("L =", "Y =")
+    text = form((LAST, last), ("[n, y, x]", f"[{', '.join('abcd'[: expected.ndim])}]"))
+    assert_taken(text, expected, maps)
+
+
+def test_channels_last(rng):
+    """Resize of maps whose channels lie together."""
+    maps = maps_of(rng, (N, H, W, C))
+    text = form(
+        ("2, 5, 6, 7", "2, 6, 7, 5"), ("2, 5, 33, 41", "2, 33, 41, 5"), ("axis = 1", "axis = 3")
+    )
+    assert_taken(text, roicy.label_map(maps, (33, 41), layout="NHWC"), maps)
+
+
+# Sizes that the graph computes, for images of any size
+COMPUTED = """labels (float[n, c, h, w] X, float[n, three, height, width] image)
+    => (int64[n, y, x] Y)
+    <int64[1] zero = {0}, int64[1] two = {2}, int64[1] four = {4}, int64[2] known = {33, 41},
+     int64 third = {2}, int64 last = {3}, float half = {0.5}> {
+    extents = Shape (X)
+    of_image = Shape (image)
+    SIZE
+    S = Concat <axis = 0> (front, size)
+    R = Resize <mode = "linear", coordinate_transformation_mode = "half_pixel"> (X, "", "", S)
+    Y = ArgMax <axis = 1, keepdims = 0> (R)
+}"""
+FRONT = "front = Slice (extents, zero, two, zero)\n"
+HOW = {
+    "constants": FRONT + "size = Identity (known)",
+    "the image's": FRONT + "size = Slice (of_image, two, four, zero)",
+    "each": FRONT + """height_ = Gather (of_image, third)  width_ = Gather (of_image, last)
+        rows = Unsqueeze (height_, zero)  columns = Unsqueeze (width_, zero)
+        size = Concat <axis = 0> (rows, columns)""",
+    "parts of shapes": """front = Shape <start = 0, end = 2> (X)
+        rows = Shape <start = 2, end = 3> (image)
+        columns = Shape <start = 3> (image)  size = Concat <axis = 0> (rows, columns)""",
+    "quotients of floats": FRONT + """floats = Cast <to = 1> (of_image)  halves = Mul (floats, half)
+        whole = Floor (halves)  numbers = Cast <to = 7> (whole)
+        size = Slice (numbers, two, four, zero)""",
+    "one by one": """images = Gather (extents, zero)  one = Constant <value_ints = [1]> ()
+        classes = Gather (extents, one)  front = Concat <axis = 0> (images, classes)
+        size = Identity (known)""",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", HOW)
+@pytest.mark.parametrize("level", ["ORT_DISABLE_ALL", "ORT_ENABLE_ALL"])
+@pytest.mark.parametrize("classes", ["5", "c"])
+def test_sizes_that_are_computed(how, level, classes, rng):
+    """The sizes are those of each run, and the classes stay, whatever their number is."""
+    options = quiet(graph_optimization_level=getattr(runtime.GraphOptimizationLevel, level))
+    text = COMPUTED.replace("SIZE", HOW[how]).replace("[n, c, h", f"[n, {classes}, h")
+    titles, session = claimed(parsed(text, 18), options)
+    assert titles == ["labels of 'X' -> 'Y'"]
+    for n, height, width in ((2, 33, 41), (1, 50, 20)):
+        maps, image = maps_of(rng, (n, C, H, W)), np.zeros((n, 3, height, width), np.float32)
+        size = (33, 41) if "known" in HOW[how] else (height, width)
+        size = (height // 2, width // 2) if "floats" in how else size
+        (labels,) = session.run(None, {"X": maps, "image": image})
+        np.testing.assert_array_equal(labels, roicy.label_map(maps, size))
+
+
+def test_sizes_that_are_given(rng):
+    """Two of them are an input of the model, or scales that no axis of classes has."""
+    size = COMPUTED.replace("image)", "image, int64[2] size)", 1).replace("SIZE", FRONT)
+    axes = form(
+        ('X) =>', 'X, float[2] S) =>'), (SIZES, ""), ('"", "", S', '"", S'),
+        (MODE, MODE + ", axes = [-2, -1]"), ("[2, 5", "[n, 5"),
+    )  # fmt: skip
+    maps, image = maps_of(rng), np.zeros((2, 3, 1, 1), np.float32)
+    for text, given, expected in (
+        (size, {"image": image, "size": np.array([30, 20])}, (30, 20)),
+        (axes, {"S": np.array([4, 8], np.float32)}, (24, 56)),
+    ):
+        titles, session = claimed(parsed(text, 18))
+        assert titles == ["labels of 'X' -> 'Y'"]
+        (labels,) = session.run(None, {"X": maps} | given)
+        np.testing.assert_array_equal(labels, roicy.label_map(maps, expected))
+
+
+@pytest.mark.parametrize("between", ["Softmax", "LogSoftmax", "Sigmoid"])
+@pytest.mark.parametrize("level", ["ORT_ENABLE_BASIC", "ORT_ENABLE_EXTENDED", "ORT_ENABLE_ALL"])
+@pytest.mark.parametrize("name", ["float", "float16"])
+def test_models_that_onnx_runtime_wrote(between, level, name, rng, tmp_path):
+    """It writes Softmax of float16 as nodes, and puts Casts around those that it has not."""
+    axis = "" if between == "Sigmoid" else "<axis = 1>"
+    text = form(
+        ("float[", f"{name}["),
+        (LAST, f"P = {between} {axis} (R)\n    " + OF_P),
+    )
+    given = quiet(graph_optimization_level=getattr(runtime.GraphOptimizationLevel, level))
+    given.optimized_model_filepath = str(tmp_path / "model.onnx")
+    data = parsed(text, 18).SerializeToString()
+    runtime.InferenceSession(data, given, providers=["CPUExecutionProvider"])
+    model = onnx.load(given.optimized_model_filepath)
+    kinds = {node.op_type for node in model.graph.node}
+    assert ("ReduceMax" in kinds) == (name == "float16" and between != "Sigmoid")
+    maps = maps_of(rng, dtype=helper.tensor_dtype_to_np_dtype({"float": 1, "float16": 10}[name]))
+    (labels,) = labels_of(model, maps)
+    np.testing.assert_array_equal(labels, roicy.label_map(maps, (33, 41)))
+
+
+def test_models_converted_to_float16(rng):
+    """Converters leave Resize in float32, and round what it gives."""
+    text = form(
+        ("float[", "float16["), ("R = Resize", "Z = Cast <to = 1> (X)\n    R = Resize"),
+        ("(X, ", "(Z, "), (LAST, "P = Cast <to = 10> (R)\n    " + OF_P),
+    )  # fmt: skip
+    text = text.replace("Cast <to = 1> (Z, ", "Cast <to = 1> (X, ")
+    maps = maps_of(rng, dtype=np.float16)
+    assert_taken(text, roicy.label_map(maps.astype(np.float32), (33, 41)), maps)
+
+
+@pytest.mark.parametrize("between", ["Softmax", "Sigmoid"])
+def test_ties_of_rounding(between, rng):
+    """Where probabilities round to the same number, ONNX Runtime takes the first of these classes,
+    and roicy the class whose logit is the largest.
+    """
+    maps = np.array([[-200, 30, 40]], np.float32).reshape(1, 3, 1, 1)
+    axis = "" if between == "Sigmoid" else "<axis = 1>"
+    text = form(
+        ("2, 5, 6, 7", "1, 3, 1, 1"), ("2, 5, 33, 41", "1, 3, 1, 1"),
+        (LAST, f"P = {between} {axis} (R)\n    " + OF_P),
+    )  # fmt: skip
+    (labels,) = labels_of(parsed(text), maps)
+    assert labels.item() == 2
+    (own,) = alone(parsed(text)).run(None, {"X": maps})
+    assert own.item() == (1 if between == "Sigmoid" else 2)
+
+
+def test_numbers_that_are_not_finite():
+    """NaN is the largest of all, as in NumPy."""
+    maps = np.zeros((1, 3, 2, 2), np.float32)
+    maps[0, :, 0, 0] = 1, np.nan, np.inf
+    text = form(("2, 5, 6, 7", "1, 3, 2, 2"), ("2, 5, 33, 41", "1, 3, 2, 2"))
+    expected = roicy.label_map(maps, (2, 2))
+    assert expected[0, 0, 0] == 1
+    assert_taken(text, expected, maps)
+
+
+def test_many_pixels(rng):
+    """Threads share pictures, and change no bit."""
+    maps = maps_of(rng, (3, 19, 32, 64))
+    text = form(("2, 5, 6, 7", "3, 19, 32, 64"), ("2, 5, 33, 41", "3, 19, 256, 500"))
+    expected = roicy.label_map(maps, (256, 500))
+    for threads in (1, 2, 3):
+        assert_taken(text, expected, maps, options=[quiet(intra_op_num_threads=threads)])
+
+
+def test_no_images(rng):
+    text = COMPUTED.replace("SIZE", HOW["constants"])
+    image = np.zeros((0, 3, 4, 4), np.float32)
+    maps = np.zeros((0, C, H, W), np.float32)
+    (labels,) = session_of(parsed(text, 18)).run(None, {"X": maps, "image": image})
+    assert labels.shape == (0, 33, 41)
+
+
+def test_bodies(rng):
+    """Branches that read maps of the graph around them."""
+    model = parsed(FORM)
+    body = helper.make_graph(
+        list(model.graph.node), "branch", [], [helper.make_tensor_value_info("Y", 7, None)]
+    )
+    node = helper.make_node("If", ["yes"], ["Z"], then_branch=body, else_branch=body)
+    del model.graph.node[:], model.graph.output[:]
+    model.graph.node.append(node)
+    model.graph.input.append(helper.make_tensor_value_info("yes", 9, [1]))
+    model.graph.output.append(helper.make_tensor_value_info("Z", 7, None))
+    titles, session = claimed(model)
+    maps = maps_of(rng)
+    assert titles == ["labels of 'X' -> 'Y'"] * 2
+    (labels,) = session.run(None, {"X": maps, "yes": np.array([True])})
+    np.testing.assert_array_equal(labels, roicy.label_map(maps, (33, 41)))
+
+
+def test_two_heads(rng):
+    """Maps may have other readers, and a model more than one group."""
+    text = form(
+        ("(int64[n, y, x] Y)", "(int64[n, y, x] Y, int64[n, z, k] Z, float[2, 5, 1, 1] M)"),
+        (SIZES, "<int64[4] S = {2, 5, 33, 41}, int64[4] F = {2, 5, 12, 14}>"),
+        (LAST, LAST + """
+    O = Resize <mode = "linear", coordinate_transformation_mode = "align_corners"> (X, "", "", F)
+    Z = ArgMax <axis = 1, keepdims = 0> (O)
+    M = GlobalAveragePool (X)"""),
+    )  # fmt: skip
+    maps = maps_of(rng)
+    first, second, _ = labels_of(parsed(text, 18), maps, count=2)
+    np.testing.assert_array_equal(first, roicy.label_map(maps, (33, 41)))
+    np.testing.assert_array_equal(second, roicy.label_map(maps, (12, 14), align_corners=True))
+
+
+# What is something else, as (old, new) of the form
+BETWEEN = "P = {}\n    " + OF_P
+MORE = ("[n, y, x] Y)", "[n, y, x] Y, float[a, b, c, d] Z)")
+WRITTEN_OUT = (
+    """m = ReduceMax <axes = [1]> (R)
+    d = Sub (R, m)
+    e = Exp (d)
+    s = ReduceSum (e, one)
+    P = Div (e, s)
+    """
+    + OF_P
+)
+ONE = (SIZES, SIZES[:-1] + ", int64[1] one = {1}, int64[1] three = {3}>")
+OTHERWISE = {
+    "nearest": [('"linear"', '"nearest"')],
+    "cubic": [('"linear"', '"cubic"')],
+    "nearest by default": [('mode = "linear", ', "")],
+    "asymmetric": [("half_pixel", "asymmetric")],
+    "symmetric": [("half_pixel", "half_pixel_symmetric")],
+    "half pixels of TensorFlow": [("half_pixel", "tf_half_pixel_for_nn")],
+    "a region": [("half_pixel", "tf_crop_and_resize"), *SAME["a region that is not used"]],
+    "antialias": [(MODE, MODE + ", antialias = 1")],
+    "antialias of smaller ones": [(MODE, MODE + ", antialias = 1"), ("33, 41", "3, 4")],
+    "not larger": [(MODE, MODE + ', keep_aspect_ratio_policy = "not_larger"')],
+    "not smaller": [(MODE, MODE + ', keep_aspect_ratio_policy = "not_smaller"')],
+    "the last of equal ones": [("keepdims", "select_last_index = 1, keepdims")],
+    "the least": [("ArgMax", "ArgMin")],
+    "rows": [("axis = 1", "axis = 2")],
+    "columns": [("axis = 1", "axis = 3")],
+    "images": [("axis = 1", "axis = 0")],
+    "images by default": [("axis = 1, ", "")],
+    "columns of another order": [(LAST, TURNED.replace("axis = 1", "axis = 3"))],
+    "softmax of rows": [(LAST, SOFTMAX.format("Softmax", 2))],
+    "softmax of the last axis": [(LAST, "P = Softmax (R)\n    " + OF_P)],
+    "softmax of another order": [(LAST, TURNED.replace("axis = 3", "axis = 1"))],
+    "hardmax": [(LAST, SOFTMAX.format("Hardmax", 1))],
+    "the other way round": [(LAST, BETWEEN.format("Neg (R)"))],
+    "no less than 0": [(LAST, BETWEEN.format("Relu (R)"))],
+    "powers": [(LAST, BETWEEN.format("Exp (R)"))],
+    "whole numbers": [(LAST, BETWEEN.format("Cast <to = 6> (R)"))],
+    "differences": [(LAST, "Q = Sigmoid (R)\n    " + BETWEEN.format("Sub (R, Q)"))],
+    "quotients": [(LAST, "Q = Sigmoid (R)\n    " + BETWEEN.format("Div (R, Q)"))],
+    "weights": [(LAST, BETWEEN.format("Mul (R, K)")),
+                (SIZES, SIZES[:-1] + ", float[5, 1, 1] K = {1, 2, 3, 4, 5}>")],
+    "another reader": [MORE, (LAST, LAST + "\n    Z = Neg (R)")],
+    "another reader of probabilities": [
+        MORE, (LAST, SOFTMAX.format("Softmax", 1) + "\n    Z = ReduceMax <axes = [1]> (P)")],
+    "values that are returned": [("int64[n, y, x] Y)", "int64[n, y, x] Y, float[a, b, c, d] R)")],
+    "probabilities that are returned": [
+        ("int64[n, y, x] Y)", "int64[n, y, x] Y, float[a, b, c, d] P)"),
+        (LAST, SOFTMAX.format("Softmax", 1))],
+    "scores": [("int64[n, y, x] Y)", "int64[n, y, x] Y, float[a, b, c] Z)"),
+               (LAST, LAST + "\n    Z = ReduceMax <axes = [1], keepdims = 0> (R)")],
+    "doubles": [("float[", "double[")],
+    "bytes": [("float[", "uint8[")],
+    "volumes": [("5, 6, 7", "5, 6, 7, 8"), ("5, 33, 41", "5, 12, 33, 41"), ("[4] S", "[5] S"),
+                ("[n, y, x]", "[n, z, y, x]")],
+    "one picture": [("2, 5, 6", "5, 6"), ("2, 5, 33", "5, 33"), ("[4] S", "[3] S"),
+                    ("axis = 1", "axis = 0"), ("[n, y, x]", "[y, x]")],
+    "any rank": [("float[2, 5, 6, 7]", "float[]"), ("axis = 1", "axis = -3")],
+    "scaled classes": [(SIZES, "<float[4] S = {1.0, 2.0, 4.0, 4.0}>"), ('"", "", S', '"", S')],
+    "scaled images": [(SIZES, "<float[4] S = {2.0, 1.0, 4.0, 4.0}>"), ('"", "", S', '"", S')],
+    "classes that broadcast": [
+        ("2, 5", "5, 5"),
+        (SIZES.replace("2, 5", "5, 5"), ONE[1].replace("2, 5", "5, 5")),
+        (LAST, WRITTEN_OUT.replace("[1]>", "[1], keepdims = 0>")),
+    ],
+    "pixels outside": [(MODE, MODE + ", exclude_outside = 1")],
+    "more classes": [("2, 5, 33", "2, 6, 33")],
+    "more images": [("2, 5, 33", "3, 5, 33")],
+    "any classes": [("float[2, 5", "float[2, c")],
+    "sizes that are given": [("7] X)", "7] X, int64[4] S)"), (SIZES, "")],
+    "scales that are given": [("7] X)", "7] X, float[4] S)"), (SIZES, ""), ('"", "", S', '"", S')],
+    "another extent": [("7] X)", "7] X, float[2, k, 6, 7] other)"), (SIZES, ""), ("R = Resize", """
+        front = Shape <start = 0, end = 2> (other)
+        size = Constant <value_ints = [33, 41]> ()
+        S = Concat <axis = 0> (front, size)
+        R = Resize"""), ("float[2, 5", "float[2, c")],
+}  # fmt: skip
+WRITTEN = {
+    "of rows": ("axes = [1]", "axes = [2]"),
+    "sums of columns": ("(e, one)", "(e, three)"),
+    "sums of all": ("(e, one)", "(e)"),
+    "sums of others": ("ReduceSum (e", "ReduceSum (d"),
+    "sums of powers of others": ("d = Sub (R, m)", "o = Sub (m, R)\n    d = Sub (o, m)"),
+    "the other way round": ("Div (e, s)", "Div (s, e)"),
+    "quotients of others": ("Div (e, s)", "Div (d, s)"),
+    "differences of others": ("d = Sub (R, m)", "o = Sigmoid (R)\n    d = Sub (o, m)"),
+    "means": ("ReduceSum (e, one)", "ReduceMean <axes = [1]> (e)"),
+}
+
+
+@pytest.mark.parametrize("change", [*OTHERWISE, *WRITTEN])
+def test_what_is_something_else(change):
+    """It is left alone.  Not all of it can be run."""
+    text = form(*OTHERWISE.get(change, ()))
+    if change in WRITTEN:
+        text = form(ONE, (LAST, WRITTEN_OUT.replace(*WRITTEN[change])))
+        assert WRITTEN_OUT.replace(*WRITTEN[change]) != WRITTEN_OUT
+    model = parsed(text, 18 if "axes = [1]" not in text and "axes = [2]" not in text else 13)
+    assert taken(model) == []
+
+
+def taken(model):
+    """Return what is taken of a model, which ONNX Runtime may have no kernels for."""
+    with _claimed() as titles:
+        try:
+            session_of(model)
+        except Exception as error:
+            assert "INVALID_GRAPH" not in str(error)
+    return titles
+
+
+def test_softmax_that_is_written_out(rng):
+    """With no change, it is taken."""
+    maps = maps_of(rng)
+    assert_taken(form(ONE, (LAST, WRITTEN_OUT)), roicy.label_map(maps, (33, 41)), maps, 13)
+
+
+def test_softmax_of_older_opsets():
+    """There it is of all axes from one on, where rounding makes more ties."""
+    text = form(
+        (LAST, SOFTMAX.format("Softmax", 1)), (SIZES, SAME["a region of nothing"][0][1]),
+        ('"", "", S', "E, E, S"),
+    )  # fmt: skip
+    assert taken(parsed(text, 12)) == []
+    assert taken(parsed(text, 13))
+
+
+@pytest.mark.parametrize("n, size", [(3, (33, 41)), (2, (0, 41)), (2, (-1, 41)), (2, (2**31, 2))])
+def test_wrong_sizes(n, size, rng):
+    """An error of a run says what is wrong, as ONNX Runtime's own does."""
+    text = form(
+        ("[2, 5, 6, 7] X)", "[n, 5, 6, 7] X, int64[2] size)"),
+        (SIZES, "<int64[2] front = {2, 5}>"),
+        ("R = Resize", "S = Concat <axis = 0> (front, size)\n    R = Resize"),
+    )  # fmt: skip
+    titles, session = claimed(parsed(text, 18))
+    assert titles
+    inputs = {"X": maps_of(rng, (n, C, H, W)), "size": np.array(size)}
+    with pytest.raises(Exception, match=rf"labels of 'X' -> 'Y': maps of shape \({n}, 5, 6, 7\)"):
+        session.run(None, inputs)
+    with pytest.raises(Exception, match="Resize|size"):
+        alone(parsed(text, 18)).run(None, inputs)
+
+
+def test_groups_are_an_option(rng):
+    """No group is made where a program wants none."""
+    titles, _ = claimed(parsed(FORM), None, [("RoicyExecutionProvider", {"groups": "0"})])
+    assert titles == []
+
+
+LONG = {
+    "sizes": ("OUT = Mul (IN, IN)", "front"),
+    "sums of floats": ("OUT = Add (IN, IN)", "floats"),
+}
+
+
+@pytest.mark.parametrize("case", LONG)
+def test_work_is_bounded(case):
+    line, name = LONG[case]
+    text = COMPUTED.replace("SIZE", HOW["quotients of floats"])
+
+    def text_of(count):
+        before, after = text.split(f"{name} =")
+        made = f"{name}_0 ={after}"
+        head, tail = made.split("\n", 1) if name == "front" else made.split("  ", 1)
+        return f"{before}{head}\n{repeated(line, f'{name}_0', name, count)}\n{tail}"
+
+    assert_work_is_bounded(text_of)
+
+
+def test_no_steps_are_left(monkeypatch):
+    monkeypatch.setattr(_patterns, "STEPS", 0)
+    assert taken(parsed(COMPUTED.replace("SIZE", HOW["each"]), 18)) == []
+
+
+def test_overlapping_memory():
+    """Memory that is bound to labels must not be that of the maps."""
+    text = form(("2, 5, 6, 7", "1, 2, 2, 2"), ("2, 5, 33, 41", "1, 2, 4, 4"))
+    session = session_of(parsed(text))
+    both = np.zeros(8 + 32, np.float32)
+    both[:8] = 0, 1, 0, 1, 1, 0, 1, 0
+    expected = roicy.label_map(both[:8].reshape(2, 2, 2).copy(), (4, 4))
+    binding = session.io_binding()
+    for place, is_over in ((0, True), (6, True), (8, False)):
+        binding.bind_cpu_input("X", both[:8].reshape(1, 2, 2, 2))
+        start = both.ctypes.data + 4 * place
+        binding.bind_output("Y", "cpu", 0, np.int64, (1, 4, 4), start)
+        if is_over:
+            with pytest.raises(Exception, match="output 0 overlaps the memory of input 0"):
+                session.run_with_iobinding(binding)
+        else:
+            session.run_with_iobinding(binding)
+            np.testing.assert_array_equal(both[8:].view(np.int64).reshape(4, 4), expected)
