@@ -57,10 +57,11 @@ def enlarged(maps, size, rule, once, box=None):
     return maps
 
 
-def label_map(maps, size, rule="half", once=False, via=None, box=None):
+def label_map(maps, size, rule="half", once=False, via=None, box=None, weights=1):
     """Return labels (..., H, W) of maps (..., C, h, w), and all values."""
     with np.errstate(all="ignore"):
         if via is not None:
             maps = enlarged(maps, via, rule, once)
         values = enlarged(maps, size, rule, once, box)
+        values = values * np.asarray(weights, values.dtype).reshape(-1, 1, 1)
     return values.argmax(-3), values

@@ -1,20 +1,15 @@
 """Processors of transformers have their own results within patch_transformers, of less work."""
 
 import importlib
-import inspect
-import sys
-import threading
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-import roicy
 from roicy import _dispatch
 
 torch = pytest.importorskip("torch")
 rt = pytest.importorskip("roicy.torch")
-from test_torch_patches import plant  # noqa: E402
 
 from roicy.torch import _enlarged, _models  # noqa: E402
 
@@ -130,8 +125,6 @@ ENLARGED = {
     ("queries", "eomt"), ("queries", "mask2former"), ("instances", "mask2former"),
     ("binary", "mask2former"), ("other instances", "eomt"), ("other instances", "videomt"),
     ("panoptic", "eomt"), ("panoptic", "videomt"), ("panoptic", "mask2former"),
-    ("other instances", "detr"), ("other instances", "conditional_detr"),
-    ("panoptic", "detr"), ("panoptic", "conditional_detr"), ("panoptic", "maskformer"),
 }  # fmt: skip
 
 

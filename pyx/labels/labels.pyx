@@ -141,7 +141,8 @@ cdef int set_call(Job *job, list kept, given, axes, rule) except -1:
     job.size = sizeof(double) if given[1] == "d" else sizeof(float)
     job.simd = tables + (job.size == sizeof(double))
     call.names = <const int64_t*>buffer_of(kept, rule[0]).buf
-    call.bounded, call.threshold, call.nearest = rule[1:]
+    call.weights = buffer_of(kept, rule[1]).buf
+    call.bounded, call.threshold, call.nearest = rule[2:]
     set_axis(&call.y, kept, axes[0], job.size)
     set_axis(&call.x, kept, axes[1], job.size)
     if len(axes) > 2:
@@ -212,8 +213,8 @@ def compute(maps, axes, rule, outs, regions, int threads):
 
     maps: (N, C, h, w), of any strides, with types of two bytes as uint16, and NumPy's character of
     their type; axes: y and x, and those of an enlargement before or none: (first, extent, pixels,
-    rule); rule: names (C + 1) of int64, whether there is a threshold, the threshold, nearest; outs:
-    (N, H, W), integers of any strides, and values (N, H, W) in the order of C, or None; regions:
+    rule); rule: names (C + 1) of int64, weights (C) of the type that is computed in, whether there is
+    a threshold, the threshold, nearest; outs: (N, H, W), integers of any strides, and values (N, H, W) in the order of C, or None; regions:
     (labels that there are, from 0 on, whether they are coded), or None.
     """
     cdef list kept = []

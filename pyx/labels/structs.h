@@ -35,6 +35,7 @@ struct labels {
     struct labels_axis y, x;
     const struct labels_axis *before; /* [2], y and x: of an enlargement before this one; or NULL */
     int nearest;
+    const void *weights;  /* REAL, [classes], 0 to 1: what enlarged numbers are multiplied by */
     const int64_t *names; /* [classes + 1]: labels of classes, and of what is below the threshold */
     int bounded;          /* there is a threshold */
     double threshold;     /* a REAL */

@@ -25,6 +25,7 @@ cdef extern from "labels/structs.h":
         LabelsAxis y, x
         const LabelsAxis *before
         bint nearest
+        const void *weights
         const int64_t *names
         bint bounded
         double threshold

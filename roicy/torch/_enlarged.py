@@ -9,6 +9,7 @@ there on.  So programs get the results of their own code, and none of that is re
 from __future__ import annotations
 
 import functools
+import operator
 import weakref
 from collections.abc import Callable, Iterator, MutableMapping
 from typing import Any
@@ -33,9 +34,11 @@ class _Call:
     source : the maps (N, C, h, w); they may be deferred, too
     maps : those that are there
     via, box : of :func:`roicy.label_map`, if source is deferred
+    weights : (N, C, 1, 1) what the enlarged maps have been multiplied by
     real : what PyTorch gives, once it is needed
     """
 
+    weights: Tensor | None = None
     real: Tensor | None = None
 
     def __init__(self, source: Tensor, size: Any, mode: str):
@@ -48,6 +51,8 @@ class _Call:
         """Return what PyTorch gives."""
         if self.real is None:
             self.real = interpolate(_real(self.source), self.size, mode=self.mode)
+            if self.weights is not None:
+                self.real *= self.weights
         return self.real
 
 
@@ -77,6 +82,11 @@ class Enlarged(Tensor):
     def maps(self) -> Tensor:
         """The maps that are to be enlarged."""
         return self.view(self.call.maps)
+
+    @property
+    def weights(self) -> Tensor | None:
+        """What they are multiplied by then."""
+        return None if self.call.weights is None else self.view(self.call.weights)
 
     def real(self) -> Tensor:
         """Return the tensor."""
@@ -143,28 +153,72 @@ def _is_whole(tensor: Enlarged) -> bool:
     return tensor.call.mode == "bilinear" and tensor.box is None
 
 
+def _weighted(tensor: Enlarged, weights: Any) -> Any:
+    """Multiply all maps, in place, by numbers from 0 to 1."""
+    call, maps = tensor.call, tensor.maps
+    if not _is_whole(tensor) or call.weights is not None or maps.numel() != call.maps.numel():
+        return NotImplemented
+    if type(weights) is not Tensor or weights.dtype is not torch.float32 or weights.dim() < 2:
+        return NotImplemented
+    if weights.device.type != "cpu" or weights.shape != (*maps.shape[:-2], 1, 1):
+        return NotImplemented
+    if not ((weights >= 0) & (weights <= 1)).all():
+        return NotImplemented
+    call.weights = weights.detach().clone().reshape(*call.maps.shape[:2], 1, 1)
+    return tensor
+
+
 def _largest(tensor: Enlarged, dim: Any = None) -> Any:
     """Find the largest of maps."""
     if type(dim) is not int or tensor.dim() < 3 or not _is_whole(tensor):
         return NotImplemented
     if dim not in (-3, tensor.dim() - 3):
         return NotImplemented
-    call = tensor.call
-    return _masks.label_map(tensor.maps, call.size, via=call.via, box=call.box)
+    call, weights = tensor.call, tensor.weights
+    if weights is not None and tensor.dim() > 3:
+        return NotImplemented
+    return _masks.label_map(
+        tensor.maps, call.size, via=call.via, box=call.box,
+        weights=None if weights is None else weights.flatten(),
+    )  # fmt: skip
 
 
-def _above(tensor: Enlarged, number: Any) -> Any:
+def _above(tensor: Enlarged, number: Any, compare: Any = operator.gt) -> Any:
     if not _is_number(number) or not _is_whole(tensor):
         return NotImplemented
-    call = tensor.call
-    return _masks.resize_masks(tensor.maps, call.size, threshold=number, via=call.via, box=call.box)
-
-
-def _reaching(tensor: Enlarged, number: Any) -> Any:
-    """Compare with the number before a threshold."""
-    if not _is_number(number):
+    call, weights = tensor.call, tensor.weights
+    if weights is not None and weights.numel() > 1:
         return NotImplemented
-    return _above(tensor, float(np.nextafter(np.float32(number), np.float32(-np.inf))))
+    limit = _limit(1 if weights is None else weights.item(), number, compare)
+    if limit is None:
+        return NotImplemented
+    return _masks.resize_masks(tensor.maps, call.size, threshold=limit, via=call.via, box=call.box)
+
+
+def _limit(weight: float, number: float, compare: Any) -> float | None:
+    """Return the largest number of which the product with a weight is not above another, or does
+    not reach it.  It is found by halves of all numbers of float32.
+    """
+    low, high = -_MOST_BITS, _MOST_BITS
+    weight, number = np.float32(weight), np.float32(number)
+    if compare(weight * _float(low), number) or not compare(weight * _float(high), number):
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        if compare(weight * _float(middle), number):
+            high = middle
+        else:
+            low = middle
+    return float(_float(low))
+
+
+_MOST_BITS = int(np.float32(LARGEST).view(np.int32))
+
+
+def _float(bits: int) -> np.float32:
+    """Return a number of float32; they are in the order of their bits."""
+    found = np.int32(abs(bits)).view(np.float32)
+    return found if bits >= 0 else -found
 
 
 def _shown(call: _Call) -> Iterator[Tensor]:
@@ -204,7 +258,10 @@ _KNOWN: dict[Any, Callable[..., Any]] = {
     **dict.fromkeys((Tensor.squeeze, torch.squeeze), _squeezed),
     **dict.fromkeys((Tensor.argmax, torch.argmax), _largest),
     **dict.fromkeys((Tensor.gt, Tensor.__gt__, torch.gt), _above),
-    **dict.fromkeys((Tensor.ge, Tensor.__ge__, torch.ge), _reaching),
+    **dict.fromkeys(
+        (Tensor.ge, Tensor.__ge__, torch.ge), functools.partial(_above, compare=operator.ge)
+    ),
+    **dict.fromkeys((Tensor.mul_, Tensor.__imul__), _weighted),
     **dict.fromkeys((Tensor.eq, Tensor.__eq__, torch.eq), _equal),
     **dict.fromkeys((Tensor.all, torch.all), _all),
 }
@@ -260,7 +317,9 @@ class deferred(TorchFunctionMode):
             return None
         if type(input) is Enlarged:
             outer = input.call
-            if outer.real is not None or outer.via is not None or outer.mode != mode:
+            if outer.real is not None or outer.via is not None or outer.weights is not None:
+                return None
+            if outer.mode != mode:
                 return None
             if mode == "nearest" or any(map(int.__lt__, outer.size, outer.maps.shape[-2:])):
                 return None

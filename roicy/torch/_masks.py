@@ -70,7 +70,8 @@ def paste_masks(
 def label_map(
     maps: Tensor, size: tuple[int, int], *, layout: Any = "NCHW", align_corners: bool = False,
     mode: Any = "bilinear", via: tuple[int, int] | None = None, box: Any = None,
-    labels: Any = None, threshold: float | None = None, below: int | None = None,
+    weights: Any = None, labels: Any = None, threshold: float | None = None,
+    below: int | None = None,
     values: bool = False, dtype: torch.dtype = torch.int64, out: Tensor | None = None,
     num_threads: int | None = None,
 ) -> Any:  # fmt: skip
@@ -83,7 +84,7 @@ def label_map(
     ----------
     maps : Tensor[C, h, w] or Tensor[N, C, h, w], float32, float64, float16 or bfloat16
         What a network gives for each of C classes, with any strides.
-    size, layout, align_corners, mode, via, box, labels, threshold, below, values :
+    size, layout, align_corners, mode, via, box, weights, labels, threshold, below, values :
         See :func:`roicy.label_map`.
     dtype : torch.dtype, optional
         By default int64, as argmax has it.  uint8 takes an eighth of the memory, but PyTorch takes
@@ -123,8 +124,8 @@ def label_map(
     """
     found = labels_of_numpy.label_map(
         **_tensors.arrays(maps=maps, out=out), size=size, layout=layout,
-        align_corners=align_corners, mode=mode, via=via, box=box, labels=labels,
-        threshold=threshold, below=below, values=values, dtype=_integers(dtype, out),
+        align_corners=align_corners, mode=mode, via=via, box=box, weights=weights,
+        labels=labels, threshold=threshold, below=below, values=values, dtype=_integers(dtype, out),
         num_threads=_tensors.threads(num_threads),
     )  # fmt: skip
     if not values:
@@ -135,7 +136,8 @@ def label_map(
 def label_segments(
     maps: Tensor, size: tuple[int, int], *, layout: Any = "NCHW", align_corners: bool = False,
     mode: Any = "bilinear", via: tuple[int, int] | None = None, box: Any = None,
-    labels: Any = None, threshold: float | None = None, below: int | None = None,
+    weights: Any = None, labels: Any = None, threshold: float | None = None,
+    below: int | None = None,
     codes: bool = False, dtype: torch.dtype = torch.int64, out: Tensor | None = None,
     num_threads: int | None = None,
 ) -> tuple[Tensor, list[Any]]:  # fmt: skip
@@ -147,7 +149,7 @@ def label_segments(
     ----------
     maps, dtype, out, num_threads :
         As in :func:`label_map`.
-    size, layout, align_corners, mode, via, box, labels, threshold, below, codes :
+    size, layout, align_corners, mode, via, box, weights, labels, threshold, below, codes :
         See :func:`roicy.label_segments`.
 
     Returns
@@ -163,8 +165,8 @@ def label_segments(
     """
     found, segments = labels_of_numpy.label_segments(
         **_tensors.arrays(maps=maps, out=out), size=size, layout=layout,
-        align_corners=align_corners, mode=mode, via=via, box=box, labels=labels,
-        threshold=threshold, below=below, codes=codes, dtype=_integers(dtype, out),
+        align_corners=align_corners, mode=mode, via=via, box=box, weights=weights,
+        labels=labels, threshold=threshold, below=below, codes=codes, dtype=_integers(dtype, out),
         num_threads=_tensors.threads(num_threads),
     )  # fmt: skip
     return torch.from_numpy(found) if out is None else out, segments
