@@ -1,9 +1,10 @@
 """Tensors that PyTorch's interpolate is to give, and that may never be needed.
 
 Programs enlarge the maps of a network to a picture.  Then they take the largest map, or compare
-with a threshold.  Within `deferred` interpolate returns an `Enlarged`.  It knows what roicy
-computes without enlarging.  For all else PyTorch enlarges it after all, and it is that tensor from
-there on.  So programs get the results of their own code, and none of that is repeated here.
+with a threshold.  In a function that is called by `call`, interpolate returns an `Enlarged`.  It
+knows what roicy computes without enlarging.  For all else PyTorch enlarges it after all, and it is
+that tensor from there on.  So programs get the results of their own code, and none of that is
+repeated here.
 """
 
 from __future__ import annotations
@@ -97,9 +98,9 @@ class Enlarged(Tensor):
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
         with torch._C.DisableTorchFunctionSubclass():
-            if func == Tensor.shape.__get__:
-                return func(*args)
-            known = _KNOWN.get(func)
+            if func in _OF_SHAPES:
+                return func(*args, **kwargs)
+            known = _KNOWN.get(func) if len(args) <= 2 and kwargs.keys() <= {"dim"} else None
             if known is not None and type(args[0]) is Enlarged and args[0].call.real is None:
                 found = known(*args, **kwargs)
                 if found is not NotImplemented:
@@ -115,13 +116,15 @@ def _real(value: Any) -> Any:
     return value.real() if type(value) is Enlarged else value
 
 
-def settled(result: Any) -> Any:
+def _settled(result: Any) -> Any:
     """Return a result with tensors in the place of deferred ones."""
     if isinstance(result, MutableMapping):
         for name, value in result.items():
-            result[name] = settled(value)
+            result[name] = _settled(value)
     elif isinstance(result, list):
-        result[:] = map(settled, result)
+        result[:] = map(_settled, result)
+    elif type(result) is tuple:
+        return tuple(map(_settled, result))
     return _real(result)
 
 
@@ -143,7 +146,7 @@ def _item(tensor: Enlarged, index: Any) -> Any:
     return Enlarged(tensor.call, tensor.view, (0, 0, width, height))
 
 
-def _squeezed(tensor: Enlarged, dim: Any) -> Any:
+def _squeezed(tensor: Enlarged, dim: Any = None) -> Any:
     if type(dim) is not int or not 0 <= dim < tensor.dim() - 2:
         return NotImplemented
     return Enlarged(tensor.call, lambda all: tensor.view(all).squeeze(dim), tensor.box)
@@ -158,9 +161,7 @@ def _weighted(tensor: Enlarged, weights: Any) -> Any:
     call, maps = tensor.call, tensor.maps
     if not _is_whole(tensor) or call.weights is not None or maps.numel() != call.maps.numel():
         return NotImplemented
-    if type(weights) is not Tensor or weights.dtype is not torch.float32 or weights.dim() < 2:
-        return NotImplemented
-    if weights.device.type != "cpu" or weights.shape != (*maps.shape[:-2], 1, 1):
+    if not _is_of_cpu(weights, torch.float32) or weights.shape != (*maps.shape[:-2], 1, 1):
         return NotImplemented
     if not ((weights >= 0) & (weights <= 1)).all():
         return NotImplemented
@@ -224,7 +225,7 @@ def _float(bits: int) -> np.float32:
 def _shown(call: _Call) -> Iterator[Tensor]:
     """Return which rows and columns of maps the pixels show, of mode "nearest"."""
     for extent, pixels in zip(call.maps.shape[-2:], call.size, strict=True):
-        numbers = torch.arange(extent, dtype=torch.float32)[None, None]
+        numbers = torch.arange(extent, dtype=torch.float32, device="cpu")[None, None]
         yield interpolate(numbers, pixels)[0, 0].long()
 
 
@@ -234,7 +235,7 @@ class _Nearest(_Call):
     def enlarge(self) -> Tensor:
         if self.real is None:
             rows, columns = _shown(self)
-            self.real = self.maps.index_select(-2, rows).index_select(-1, columns)
+            self.real = self.maps.index_select(-1, columns).index_select(-2, rows)
         return self.real
 
 
@@ -245,14 +246,19 @@ def _equal(tensor: Enlarged, number: Any) -> Any:
     return Enlarged(_Nearest(tensor.maps == number, tensor.call.size, "nearest"))
 
 
-def _all(tensor: Enlarged) -> Any:
+def _all(tensor: Enlarged, dim: Any = None) -> Any:
     """Whether all numbers that pixels show are true."""
-    if tensor.call.mode != "nearest":
+    if tensor.call.mode != "nearest" or dim is not None:
         return NotImplemented
-    rows, columns = (one.unique() for one in _shown(tensor.call))
-    return tensor.maps.index_select(-2, rows).index_select(-1, columns).all()
+    maps = tensor.maps
+    for axis, shown in zip((-2, -1), _shown(tensor.call), strict=True):
+        some = shown.unique()
+        if len(some) < maps.shape[axis]:
+            maps = maps.index_select(axis, some)
+    return maps.all()
 
 
+_OF_SHAPES = (Tensor.shape.__get__, Tensor.dtype.__get__, Tensor.device.__get__, Tensor.dim)
 _KNOWN: dict[Any, Callable[..., Any]] = {
     Tensor.__getitem__: _item,
     **dict.fromkeys((Tensor.squeeze, torch.squeeze), _squeezed),
@@ -270,7 +276,7 @@ _KNOWN: dict[Any, Callable[..., Any]] = {
 @functools.cache
 def _is_exact() -> bool:
     """Whether PyTorch rounds here as roicy does."""
-    maps = torch.randn((2, 5, 9, 7), generator=torch.Generator().manual_seed(0))
+    maps = torch.from_numpy(np.sin(np.arange(630.0)).astype(np.float32).reshape(2, 5, 9, 7))
     enlarged = interpolate(maps, (150, 83), mode="bilinear")
     twice = interpolate(enlarged[..., :101, :55], (140, 190), mode="bilinear")
     for expected, size, given in (
@@ -283,7 +289,14 @@ def _is_exact() -> bool:
     return True
 
 
-class deferred(TorchFunctionMode):
+def call(function: Callable[..., Any], *given: Any, **named: Any) -> Any:
+    """Call a function, of which calls of interpolate wait."""
+    with _Deferred() as mode:
+        result = function(*given, **named)
+    return _settled(result) if mode.calls else result
+
+
+class _Deferred(TorchFunctionMode):
     """A context in which this thread's calls of interpolate wait for what becomes of them."""
 
     def __init__(self) -> None:
@@ -297,6 +310,9 @@ class deferred(TorchFunctionMode):
             if call is not None:
                 self.calls.add(call)
                 return Enlarged(call)
+        if func is Tensor.sum and len(args) == 1 and not kwargs and _is_of_cpu(args[0], torch.bool):
+            # PyTorch widens it first.
+            return torch.tensor(int(np.count_nonzero(args[0].numpy())), device="cpu")
         if self.calls and _changes(func, kwargs):
             self._settle(kwargs.get("out", args[0] if args else None))
         return func(*args, **kwargs)
@@ -304,14 +320,16 @@ class deferred(TorchFunctionMode):
     def _call(
         self, input: Any, size: Any = None, scale_factor: Any = None, mode: Any = "nearest",
         align_corners: Any = None, recompute_scale_factor: Any = None, antialias: Any = False,
+        **more: Any,
     ) -> _Call | None:  # fmt: skip
         """Return a call that can wait, or None."""
         if type(size) not in (tuple, list, torch.Size) or len(size) != 2:
             return None
         if not all(type(one) is int and 0 < one <= _arguments.MOST_PIXELS for one in size):
             return None
-        others = (scale_factor, align_corners or None, recompute_scale_factor, antialias or None)
-        if any(one is not None for one in others) or mode not in ("bilinear", "nearest"):
+        if scale_factor is not None or recompute_scale_factor is not None or antialias or more:
+            return None
+        if align_corners or mode not in ("bilinear", "nearest"):
             return None
         if mode == "nearest" and align_corners is not None:
             return None
@@ -323,7 +341,7 @@ class deferred(TorchFunctionMode):
                 return None
             if mode == "nearest" or any(map(int.__lt__, outer.size, outer.maps.shape[-2:])):
                 return None
-        elif not _is_plain(input):
+        elif not _are_maps(input):
             return None
         if input.dim() != 4 or 0 in input.shape or (mode == "bilinear" and sum(size) <= FEW_PIXELS):
             return None
@@ -331,19 +349,19 @@ class deferred(TorchFunctionMode):
             return _Nearest(input, size, mode)
         return _Call(input, size, mode) if _is_exact() else None
 
-    def _settle(self, target: Any) -> None:
-        """Enlarge what a tensor that is about to change is read for."""
-        for call in list(self.calls):
-            if type(target) is Enlarged:
-                is_read = call.via is not None
-            else:
-                is_read = _memory(target) == _memory(call.maps)
-            if is_read:
-                call.enlarge()
+    def _settle(self, changed: Any) -> None:
+        """Enlarge what is read from a tensor, or from one of a tuple, that is about to change."""
+        for one in changed if isinstance(changed, tuple) else (changed,):
+            for call in list(self.calls):
+                is_inner = type(one) is Enlarged and call.via is not None
+                if is_inner or _memory(one) == _memory(call.maps):
+                    call.enlarge()
 
 
 def _memory(tensor: Any) -> int:
-    return tensor.untyped_storage().data_ptr() if isinstance(tensor, Tensor) else 0
+    if type(tensor) is Enlarged or not isinstance(tensor, Tensor):
+        return 0
+    return tensor.untyped_storage().data_ptr() if tensor.layout is torch.strided else 0
 
 
 def _changes(func: Any, kwargs: dict[str, Any]) -> bool:
@@ -354,17 +372,21 @@ def _changes(func: Any, kwargs: dict[str, Any]) -> bool:
     return ends or named or "out" in kwargs or bool(kwargs.get("inplace"))
 
 
-def _is_plain(input: Any) -> bool:
-    """Whether roicy takes the memory of a tensor, and PyTorch adds in the same order."""
+def _is_of_cpu(value: Any, dtype: torch.dtype) -> bool:
+    """Whether NumPy can have a tensor of a type, which nothing else follows."""
     return (
-        type(input) is Tensor
-        and input.device.type == "cpu"
-        and input.layout is torch.strided
-        and input.dtype is torch.float32
-        and input.is_contiguous()
-        and input.dim() == 4
-        and not (input.shape[1] > 3 and input.is_contiguous(memory_format=torch.channels_last))
-        and not (input.requires_grad and torch.is_grad_enabled())
-        and not input.is_neg()
-        and not torch._C._functorch.is_functorch_wrapped_tensor(input)
+        type(value) is Tensor
+        and value.device.type == "cpu"
+        and value.layout is torch.strided
+        and value.dtype is dtype
+        and not (value.requires_grad and torch.is_grad_enabled())
+        and not value.is_neg()
+        and not torch._C._functorch.is_functorch_wrapped_tensor(value)
     )
+
+
+def _are_maps(value: Any) -> bool:
+    """Whether roicy takes maps, and PyTorch adds in the same order."""
+    if not _is_of_cpu(value, torch.float32) or value.dim() != 4 or not value.is_contiguous():
+        return False
+    return value.shape[1] <= 3 or not value.is_contiguous(memory_format=torch.channels_last)

@@ -143,9 +143,7 @@ def defer(number: int, *given: Any, **named: Any) -> Any:
     original = _exchanged[number][0]
     if torch.compiler.is_compiling() or torch.jit.is_tracing():
         return original(*given, **named)
-    with _enlarged.deferred():
-        result = original(*given, **named)
-    return _enlarged.settled(result)
+    return _enlarged.call(original, *given, **named)
 
 
 def _is_simple(function: Any) -> bool:
