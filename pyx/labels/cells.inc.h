@@ -172,9 +172,9 @@ static NOINLINE void NAME(read_row)(const struct labels *job, const char *maps, 
    by at most e / 2, so that they sum to 1 +- e / 2.  A product and a sum along an axis are rounded
    once each, by factors of 1 +- e.  So along both axes each corner has a weight that is at least
    0, and weights sum to a number between (1 - e)^4 (1 - e / 2)^2 and (1 + e)^4 (1 + e / 2)^2: these
-   are 1 +- 5e, and a little of e^2.  The product with the weight of a class is rounded once more, and
-   so is that of a corner.  Hence a value is at most m + 7e|m| if m is the largest corner times the
-   weight, and at least m - 7e|m| if m is the least one times the weight.
+   are 1 +- 5e, and a little of e^2.  The product with the weight of a class is rounded once more,
+   and so is that of a corner.  Hence a value is at most m + 7e|m| if m is the largest corner times
+   the weight, and at least m - 7e|m| if m is the least one times the weight.
 
    A class with such an m loses to one with a least M if m + 7e|m| < M - 7e|M|, which
    m < M - 14e|M| implies, up to a little of e^2.  The limit is rounded twice itself, by 2e|M| at

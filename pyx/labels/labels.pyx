@@ -213,9 +213,10 @@ def compute(maps, axes, rule, outs, regions, int threads):
 
     maps: (N, C, h, w), of any strides, with types of two bytes as uint16, and NumPy's character of
     their type; axes: y and x, and those of an enlargement before or none: (first, extent, pixels,
-    rule); rule: names (C + 1) of int64, weights (C) of the type that is computed in, whether there is
-    a threshold, the threshold, nearest; outs: (N, H, W), integers of any strides, and values (N, H, W) in the order of C, or None; regions:
-    (labels that there are, from 0 on, whether they are coded), or None.
+    rule); rule: names (C + 1) of int64, weights (C) of the type that is computed in, whether there
+    is a threshold, the threshold, nearest; outs: (N, H, W), integers of any strides, and values
+    (N, H, W) in the order of C, or None; regions: (labels that there are, from 0 on, whether they
+    are coded), or None.
     """
     cdef list kept = []
     cdef Job job

@@ -231,9 +231,12 @@ class _Models(_patches.Project):
         for name in self.names:
             found = inside.get(name)
             yield name, vars(found).get("forward") if isinstance(found, type) else found
-        for own in [one for one in inside.values() if isinstance(one, type)]:
+        for own in [one for one in list(inside.values()) if isinstance(one, type)]:
             for method in self.methods if own.__module__ == module.__name__ else ():
-                yield f"{own.__name__}.{method}", vars(own).get(method)
+                found = vars(own).get(method)
+                if inspect.isfunction(found):  # what wraps a method calls its code
+                    found = vars(found).get("__wrapped__", found)
+                yield f"{own.__name__}.{method}", found
 
     def patch(self, module: Any) -> None:
         """Patch a module; again, that changes nothing."""
@@ -276,14 +279,21 @@ _Models("ultralytics", r"ultralytics\.nn\.modules\.utils", _NAME)
 
 
 def patch_transformers() -> AbstractContextManager[None]:
-    """Have the models of transformers with deformable attention compute it by roicy on the CPU.
+    """Have transformers compute deformable attention, labels and masks by roicy on the CPU.
 
-    What they call is exchanged for the whole process and until the context ends, for models that
-    were made before, and for those that are imported meanwhile.  Contexts may overlap, in any
-    threads.  In transformers 5.24 these are the models of Deformable DETR, Grounding DINO and MM
-    Grounding DINO, RT-DETR and RT-DETRv2, D-FINE, DEIMv2, RF-DETR, LW-DETR, OmDet-Turbo,
-    Mask2Former, OneFormer, and PP-DocLayout V2, V3 and V4.  The method "discrete" of RT-DETRv2
-    stays as it is.
+    What its models and processors call is exchanged for the whole process and until the context
+    ends, for those that were made before, and for those that are imported meanwhile.  Contexts may
+    overlap, in any threads.
+
+    In transformers 5.24 the models with deformable attention are those of Deformable DETR,
+    Grounding DINO and MM Grounding DINO, RT-DETR and RT-DETRv2, D-FINE, DEIMv2, RF-DETR, LW-DETR,
+    OmDet-Turbo, Mask2Former, OneFormer, and PP-DocLayout V2, V3 and V4.  The method "discrete" of
+    RT-DETRv2 stays as it is.
+
+    Of processors the methods `post_process_semantic_segmentation`,
+    `post_process_instance_segmentation`, `post_process_panoptic_segmentation` and
+    `post_process_masks` run as they are, but maps are enlarged to pictures only where their numbers
+    are needed.  The page "Masks and labels" lists the classes, and what stays with PyTorch.
 
     Returns
     -------
