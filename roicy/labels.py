@@ -42,8 +42,8 @@ class Segment(TypedDict):
 def label_map(
     maps: t.Readable, size: t.Shape, *, layout: t.Layout = "NCHW", align_corners: bool = False,
     mode: t.Method = "bilinear", via: t.Shape | None = None, box: t.Corners = None,
-    labels: t.Counts = None, threshold: t.Number | None = None, below: t.Index | None = None,
-    values: Literal[False] = False, dtype: t.DTypeLike | None = None,
+    weights: t.Corners = None, labels: t.Counts = None, threshold: t.Number | None = None,
+    below: t.Index | None = None, values: Literal[False] = False, dtype: t.DTypeLike | None = None,
     out: t.AnyArray | None = None, num_threads: t.Threads = None,
 ) -> t.NDArray[Any]:  # fmt: skip
     ...
@@ -51,8 +51,8 @@ def label_map(
 def label_map(
     maps: t.Readable, size: t.Shape, *, layout: t.Layout = "NCHW", align_corners: bool = False,
     mode: t.Method = "bilinear", via: t.Shape | None = None, box: t.Corners = None,
-    labels: t.Counts = None, threshold: t.Number | None = None, below: t.Index | None = None,
-    values: Literal[True], dtype: t.DTypeLike | None = None,
+    weights: t.Corners = None, labels: t.Counts = None, threshold: t.Number | None = None,
+    below: t.Index | None = None, values: Literal[True], dtype: t.DTypeLike | None = None,
     out: t.AnyArray | None = None, num_threads: t.Threads = None,
 ) -> tuple[t.NDArray[Any], t.NDArray[Any]]:  # fmt: skip
     ...
@@ -61,8 +61,8 @@ def label_map(
 def label_map(
     maps: t.Readable, size: t.Shape, *, layout: t.Layout = "NCHW", align_corners: bool = False,
     mode: t.Method = "bilinear", via: t.Shape | None = None, box: t.Corners = None,
-    labels: t.Counts = None, threshold: t.Number | None = None, below: t.Index | None = None,
-    values: bool = False, dtype: t.DTypeLike | None = None,
+    weights: t.Corners = None, labels: t.Counts = None, threshold: t.Number | None = None,
+    below: t.Index | None = None, values: bool = False, dtype: t.DTypeLike | None = None,
     out: t.AnyArray | None = None, num_threads: t.Threads = None,
 ) -> t.NDArray[Any] | tuple[t.NDArray[Any], t.NDArray[Any]]:  # fmt: skip
     """The class of each pixel of a picture: the largest of maps that are enlarged to it.
@@ -70,7 +70,7 @@ def label_map(
     ::
 
         enlarged = interpolate(maps, size)
-        out[n, y, x] = argmax over c of enlarged[n, c, y, x]
+        out[n, y, x] = argmax over c of weights[c] * enlarged[n, c, y, x]
 
     The maps are not enlarged for that.  A pixel lies between four numbers of each map, and most
     pixels lie where all four numbers of one class are above those of the other classes.
@@ -98,6 +98,9 @@ def label_map(
         The part of the maps that shows the picture, [x1, y1, x2, y2] in pixels of the maps, or of
         `via`.  The rest is the padding of a letterbox, and is not read: the outermost pixels that
         the box touches repeat.
+    weights : sequence of C numbers from 0 to 1, optional
+        What the enlarged maps of each class are multiplied by, as the scores of queries; by default
+        1.  The threshold is compared with the products.
     labels : sequence of C integers, optional
         The label of each class; by default 0 to C - 1.
     threshold : float, optional
@@ -154,7 +157,7 @@ def label_map(
     is_volume = isinstance(size, (list, tuple)) and len(size) == 3
     call = Call(maps, layout, of_volume=is_volume)
     call.place(size, via, box, (mode, align_corners))
-    call.name(labels, threshold, below)
+    call.name(labels, threshold, below, weights)
     call.returned(out, dtype, _arguments.flag("values", values))
     call.compute(None, _threads.resolve(num_threads))
     found = call.result if out is None else out
@@ -164,8 +167,8 @@ def label_map(
 def label_segments(
     maps: t.Readable, size: t.Shape, *, layout: t.Layout = "NCHW", align_corners: bool = False,
     mode: t.Method = "bilinear", via: t.Shape | None = None, box: t.Corners = None,
-    labels: t.Counts = None, threshold: t.Number | None = None, below: t.Index | None = None,
-    codes: bool = False, dtype: t.DTypeLike | None = None,
+    weights: t.Corners = None, labels: t.Counts = None, threshold: t.Number | None = None,
+    below: t.Index | None = None, codes: bool = False, dtype: t.DTypeLike | None = None,
     out: t.AnyArray | None = None, num_threads: t.Threads = None,
 ) -> tuple[t.NDArray[Any], list[Any]]:  # fmt: skip
     """The labels of :func:`label_map`, and the area, the box and the code of each.
@@ -175,7 +178,7 @@ def label_segments(
 
     Parameters
     ----------
-    maps, size, layout, align_corners, mode, via, box, labels, threshold, below :
+    maps, size, layout, align_corners, mode, via, box, weights, labels, threshold, below :
         As in :func:`label_map`.  Labels are 0 to 65535.
     codes : bool, optional
         Make the run-length code of each label, too.
@@ -207,7 +210,7 @@ def label_segments(
     """
     call = Call(maps, layout)
     call.place(size, via, box, (mode, align_corners))
-    call.name(labels, threshold, below)
+    call.name(labels, threshold, below, weights)
     low, high = call.span()
     if low < 0 or high >= MOST_REGIONS:
         raise ValueError(f"labels: from {low} to {high}, expected 0 to {MOST_REGIONS - 1}")
@@ -375,9 +378,12 @@ class Call:
         rule = NEAREST if self.nearest else rule
         self.axes = ((y1, y2 - y1, height, rule), (x1, x2 - x1, width, rule), *first)
 
-    def name(self, labels: Any, threshold: Any, below: Any) -> None:
-        """Say what labels are called, and what is below the threshold."""
+    def name(self, labels: Any, threshold: Any, below: Any, weights: Any = None) -> None:
+        """Say what maps are multiplied by, what labels are called, and what is below."""
         classes = self.maps.shape[1]
+        self.weights = np.ones(classes, self.computed)
+        if weights is not None:
+            self.weights[:] = shares("weights", weights, classes)
         self.names = np.arange(classes + 1)
         if labels is not None:
             self.names[:-1] = whole_numbers("labels", labels, classes)
@@ -423,7 +429,7 @@ class Call:
         return [{"size": list(self.size), "counts": one} for one in found]
 
     def _rule(self) -> tuple[Any, ...]:
-        return (self.names, self.bounded, self.threshold, self.nearest)
+        return (self.names, self.weights, self.bounded, self.threshold, self.nearest)
 
     def span(self) -> tuple[int, int]:
         """Return the least and the largest label."""
@@ -475,3 +481,15 @@ def whole_numbers(name: str, given: Any, count: int) -> list[int]:
     if not isinstance(given, (list, tuple)) or len(given) != count:
         raise ValueError(f"{name}: {given!r}, expected {count} integers, one for each class")
     return [_arguments.integer(f"{name}[{i}]", one, *INT64) for i, one in enumerate(given)]
+
+
+def shares(name: str, given: Any, count: int) -> list[float]:
+    """Return `count` numbers from 0 to 1."""
+    given = _arguments.items(name, given)
+    if not isinstance(given, (list, tuple)) or len(given) != count:
+        raise ValueError(f"{name}: {given!r}, expected {count} numbers, one for each class")
+    found = [_arguments.number(f"{name}[{i}]", one) for i, one in enumerate(given)]
+    for i, one in enumerate(found):
+        if not 0 <= one <= 1:
+            raise ValueError(f"{name}[{i}]: {one!r}, expected a number from 0 to 1")
+    return found

@@ -60,7 +60,7 @@ def enlarged(maps, size, rule, once, box=None):
     return maps
 
 
-def label_map(maps, size, rule="half", once=False, via=None, box=None):
+def label_map(maps, size, rule="half", once=False, via=None, box=None, weights=1):
     """Return labels (..., H, W) of maps (..., C, h, w), and all values.
 
     With a size of three these are volumes (..., C, d, h, w), which are enlarged along d first.
@@ -71,4 +71,6 @@ def label_map(maps, size, rule="half", once=False, via=None, box=None):
         if via is not None:
             maps = enlarged(maps, via, rule, once)
         values = enlarged(maps, size, rule, once, box)
+        weights = np.asarray(weights, values.dtype)
+        values = values * weights.reshape(-1, *(1 for _ in size))
     return values.argmax(-1 - len(size)), values

@@ -105,6 +105,38 @@ def test_margin(classes, scale, isa, rng):
     check(labels, winners, maps, isa, (37, 41))
 
 
+@pairs(kind=KINDS, classes=[1, 3, 19], rule=HOW, threshold=[False, True], dtype=DTYPES, isa=ISAS)
+def test_weights(kind, classes, rule, threshold, dtype, isa, rng):
+    """Enlarged maps are multiplied by weights; some are equal, and some are 0 or very small."""
+    maps = some_maps(kind, (2, classes, 9, 7), dtype, rng)
+    weights = rng.choice([0, 1e-42, 1e-3, 1 / 3, 0.7, 1], classes)
+    given = {"weights": weights, **HOW[rule]}
+    labels, winners = roicy.label_map(maps, (60, 41), values=True, **given)
+    assert_same_bits(roicy.label_map(maps, (60, 41), **given), labels)
+    check(labels, winners, maps, isa, (60, 41), rule, weights=weights)
+    if threshold:
+        least = float(np.nanmedian(winners.clip(-1, 1)))
+        below = ~(winners >= dtype(least))
+        labels[below] = 77
+        found = roicy.label_map(maps, (60, 41), threshold=least, below=77, **given)
+        assert_same_bits(found, labels)
+        segments = roicy.label_segments(maps, (60, 41), threshold=least, below=77, **given)[1]
+        assert [one["area"] for one in segments[0]] == np.unique(labels[0], return_counts=True)[
+            1
+        ].tolist()
+
+
+@pairs(classes=[2, 3, 9], scale=[1, 1e-30, -1], isa=ISAS)
+def test_margin_of_weights(classes, scale, isa, rng):
+    """Products that are a few units in the last place apart."""
+    weights = (0.75 + rng.integers(0, 3, classes) * 2.0**-24).astype(np.float32)
+    steps = rng.integers(0, 4, (300, classes, 2, 2))
+    maps = ((1 + steps * 2.0**-23) * scale / weights[:, None, None]).astype(np.float32)
+    labels, winners = roicy.label_map(maps, (37, 41), values=True, weights=weights)
+    assert_same_bits(roicy.label_map(maps, (37, 41), weights=weights), labels)
+    check(labels, winners, maps, isa, (37, 41), weights=weights)
+
+
 def test_what_pytorch_gave(isa):
     """Checksums of what PyTorch 2.13.0 gave by interpolate and argmax.
 
@@ -360,6 +392,12 @@ WRONG = {
     "box: (1, 2, 1, 3), expected corners": {"box": (1, 2, 1, 3)},
     "box: (0, 0, 5.5, 4), expected corners": {"box": (0, 0, 5.5, 4)},
     "box: (nan, 0, 5, 4), expected corners": {"box": (np.nan, 0, 5, 4)},
+    "weights: [1, 1], expected 3 numbers, one for each": {"weights": [1, 1]},
+    "weights: 1, expected 3 numbers, one for each": {"weights": 1},
+    "weights[1]: 1.5, expected a number from 0 to 1": {"weights": [1, 1.5, 0]},
+    "weights[2]: nan, expected a number from 0 to 1": {"weights": np.array([1, 0, np.nan])},
+    "weights[0]: -0.1, expected a number from 0 to 1": {"weights": [-0.1, 1, 1]},
+    "weights[0]: 'a', expected a number": {"weights": ["a", 1, 1]},
     "labels: [1, 2], expected 3 integers, one for each": {"labels": [1, 2]},
     "labels: 3, expected 3 integers, one for each": {"labels": 3},
     "labels[1]: 1.5, expected an integer": {"labels": [1, 1.5, 2]},

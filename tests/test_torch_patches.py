@@ -10,7 +10,6 @@ import inspect
 import logging
 import sys
 import threading
-import types
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +21,7 @@ pytestmark = pytest.mark.filterwarnings(
 )
 torch = pytest.importorskip("torch")
 rt = pytest.importorskip("roicy.torch")
-from torch_calls import tensors  # noqa: E402
+from torch_calls import plant, tensors  # noqa: E402
 
 from roicy.torch import _attention, _models, _patches  # noqa: E402
 
@@ -49,17 +48,6 @@ def counted(monkeypatch):
             _attention.of_numpy, "compute", lambda *given: calls.append(given) or original(*given)
         )
         yield calls
-
-
-def plant(monkeypatch, name, source="", **names):
-    """Put a module of this source in sys.modules, in packages that are there or planted, too."""
-    for i, letter in enumerate(f"{name}."):
-        if letter == "." and (name[:i] == name or name[:i] not in sys.modules):
-            monkeypatch.setitem(sys.modules, name[:i], types.ModuleType(name[:i]))
-    module = sys.modules[name]
-    vars(module).update(names)
-    exec(source, vars(module))
-    return module
 
 
 def attention(value, shapes, locations, weights):

@@ -126,7 +126,9 @@ named, best = roicy.label_map(Tensor(), [8, 9], via=(80, 90), values=True, dtype
 assert_type(best, NDArray[Any])
 assert_type(roicy.resize_masks(masks, (8, 9), threshold=1, via=(80, 90)), NDArray[Any])
 print(roicy.resize_masks(masks, [8, 9], box=[0, 0, 9.5, 28], format="rle")[0]["size"])
-named, segments = roicy.label_segments(masks, [8, 9], align_corners=True, codes=True)
+weights = np.ones(1)
+named, segments = roicy.label_segments(masks, [8, 9], align_corners=True, weights=weights)
+named, segments = roicy.label_segments(masks, [8, 9], weights=[0.5], codes=True)
 
 value, at, by = np.zeros((1, 6, 1, 4)), np.zeros((1, 3, 1, 1, 2, 2)), np.zeros((1, 3, 1, 1, 2))
 sums = roicy.deformable_attention(value, [(2, 3)], at, by, padding="border", num_threads=1)

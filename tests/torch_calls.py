@@ -1,5 +1,8 @@
 """Tensors for tests of PyTorch; importing this skips a file of tests where it is missing."""
 
+import sys
+import types
+
 import attended
 import numpy as np
 import pytest
@@ -43,3 +46,14 @@ def named(maps):
 def tensors(rng, dtype=np.float64, **sizes):
     """Return value, locations, weights and a gradient."""
     return [torch.from_numpy(array) for array in attended.problem(rng, dtype, **sizes)]
+
+
+def plant(monkeypatch, name, source="", **names):
+    """Put a module of this source in sys.modules, in packages that are there or planted, too."""
+    for i, letter in enumerate(f"{name}."):
+        if letter == "." and (name[:i] == name or name[:i] not in sys.modules):
+            monkeypatch.setitem(sys.modules, name[:i], types.ModuleType(name[:i]))
+    module = sys.modules[name]
+    vars(module).update(names)
+    exec(source, vars(module))
+    return module

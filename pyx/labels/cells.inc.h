@@ -184,18 +184,19 @@ static NOINLINE void NAME(read_row)(const struct labels *job, const char *maps, 
    by at most e / 2, so that they sum to 1 +- e / 2.  A product and a sum along an axis are rounded
    once each, by factors of 1 +- e.  So along both axes each corner has a weight that is at least
    0, and weights sum to a number between (1 - e)^4 (1 - e / 2)^2 and (1 + e)^4 (1 + e / 2)^2: these
-   are 1 +- 5e, and a little of e^2.  Hence a value is at most m + 5e|m| if m is the largest corner,
-   and at least m - 5e|m| if m is the least one.
+   are 1 +- 5e, and a little of e^2.  The product with the weight of a class is rounded once more,
+   and so is that of a corner.  Hence a value is at most m + 7e|m| if m is the largest corner times
+   the weight, and at least m - 7e|m| if m is the least one times the weight.
 
-   A class with the largest corner m loses to one with the least corner M if
-   m + 5e|m| < M - 5e|M|, which m < M - 10e|M| implies, up to a little of e^2.  The limit is rounded
-   twice itself, by 2e|M| at most.  16e|M|, a power of two times M, is more than all of this.  What
-   is below REAL_LEAST may be rounded to 0: some of that, at most once for each product and sum. */
+   A class with such an m loses to one with a least M if m + 7e|m| < M - 7e|M|, which
+   m < M - 14e|M| implies, up to a little of e^2.  The limit is rounded twice itself, by 2e|M| at
+   most.  32e|M|, a power of two times M, is more than all of this.  What is below REAL_LEAST may be
+   rounded to 0: some of that, at most once for each product and sum. */
 static FORCE_INLINE REAL NAME(margin_of)(REAL number) {
     const REAL size = number > 0 ? number : -number;
     return PLANTED("labels are bounded without a margin")
                ? 0
-               : 8 * REAL_EPSILON * size + 16 * REAL_LEAST;
+               : 16 * REAL_EPSILON * size + 16 * REAL_LEAST;
 }
 
 /* limits[l] = what the largest corner of a class must reach to win a pixel of cell l. */
@@ -205,14 +206,16 @@ static NOINLINE void NAME(find_limits)(const struct labels *job, const REAL *a, 
     REAL least[LANES];
     for (int l = 0; l < LANES; l++)
         least[l] = threshold;
-    for (ptrdiff_t c = 0; c < classes; c++, a += step, b += step)
+    for (ptrdiff_t c = 0; c < classes; c++, a += step, b += step) {
+        const REAL weight = ((const REAL *)job->weights)[c];
 #pragma omp simd
         for (int l = 0; l < LANES; l++) {
             REAL above = a[l] < a[l + next] ? a[l] : a[l + next];
             REAL below = b[l] < b[l + next] ? b[l] : b[l + next];
-            REAL corner = above < below ? above : below;
+            REAL corner = (above < below ? above : below) * weight;
             least[l] = corner > least[l] ? corner : least[l];
         }
+    }
     for (int l = 0; l < LANES; l++)
         limits[l] = least[l] - NAME(margin_of)(least[l]);
 }
@@ -234,10 +237,10 @@ static NOINLINE void NAME(count_candidates)(const struct labels *job, const REAL
         sum[l] = count[l] * (REAL)classes;
     }
     for (ptrdiff_t c = 0; c < classes; c++, a += step, b += step) {
-        const REAL number = (REAL)c;
+        const REAL number = (REAL)c, weight = ((const REAL *)job->weights)[c];
 #pragma omp simd
         for (int l = 0; l < LANES; l++) {
-            const REAL corner = NAME(largest_corner)(a + l, b + l, next);
+            const REAL corner = NAME(largest_corner)(a + l, b + l, next) * weight;
             count[l] += corner >= limits[l] ? (REAL)1 : 0;
             sum[l] += corner >= limits[l] ? number : 0;
         }

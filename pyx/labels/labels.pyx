@@ -185,7 +185,8 @@ cdef int set_call(Job *job, list kept, given, axes, rule) except -1:
     job.images = view.shape[0]
     set_type(job)
     call.names = <const int64_t*>buffer_of(kept, rule[0]).buf
-    call.bounded, call.threshold, call.nearest = rule[1:]
+    call.weights = buffer_of(kept, rule[1]).buf
+    call.bounded, call.threshold, call.nearest = rule[2:]
     set_axis(&call.y, kept, axes[0], job.size)
     set_axis(&call.x, kept, axes[1], job.size)
     if len(axes) == 3:
@@ -263,22 +264,30 @@ cdef int compute_labels(
     """Label pictures of a call that lacks memory, as labels.pxd says."""
     cdef Job job
     cdef Labels *call = &job.call
-    cdef Py_ssize_t names = (given.classes + 1) * sizeof(int64_t), numbers, room, c
+    cdef Py_ssize_t each = sizeof(int64_t) + sizeof(double), numbers, room, c
     cdef char *memory
+    cdef char *axes
     cdef int failed
     memset(&job, 0, sizeof(job))
     call[0], job.images = given[0], images
     set_type(&job)
-    room = names + axis_bytes(&call.y, job.size) + axis_bytes(&call.x, job.size)
-    memory = <char*>malloc(room)
+    room = each * (given.classes + 1)
+    memory = <char*>malloc(
+        room + axis_bytes(&call.y, job.size) + axis_bytes(&call.x, job.size))
     if memory == NULL:
-        failed = fail(NO_MEMORY, "no %zd bytes of scratch for a call", room)
+        failed = fail(NO_MEMORY, "no memory for the axes of %zd classes", given.classes)
     else:
+        axes = memory + room
+        call.names = <const int64_t*>memory
+        call.weights = <const int64_t*>memory + given.classes + 1
         for c in range(given.classes + 1):
             (<int64_t*>memory)[c] = c
-        call.names = <const int64_t*>memory
-        lay_out_axis(&call.y, memory + names, job.size)
-        lay_out_axis(&call.x, memory + names + axis_bytes(&call.y, job.size), job.size)
+            if job.size == sizeof(double):
+                (<double*>call.weights)[c] = 1
+            else:
+                (<float*>call.weights)[c] = 1
+        lay_out_axis(&call.y, axes, job.size)
+        lay_out_axis(&call.x, axes + axis_bytes(&call.y, job.size), job.size)
         set_parts(&job, threads)
         numbers = images * call.classes * <Py_ssize_t>call.y.extent * <Py_ssize_t>call.x.extent
         set_threads(&job, numbers, threads)
@@ -295,9 +304,10 @@ def compute(maps, axes, rule, outs, regions, int threads):
     maps: (N, C, h, w) or volumes (N, C, d, h, w), of any strides, with types of two bytes as
     uint16, and NumPy's character of their type; axes: y and x, and then z of volumes, or those of
     an enlargement before, or none: (first, extent, pixels, rule); rule: names (C + 1) of int64,
-    whether there is a threshold, the threshold, nearest; outs: (N, H, W) or (N, D, H, W), integers
-    of any strides, and values of this shape in the order of C, or None; regions, not of volumes:
-    (labels that there are, from 0 on, whether they are coded), or None.
+    weights (C) of the type that is computed in, whether there is a threshold, the threshold,
+    nearest; outs: (N, H, W) or (N, D, H, W), integers of any strides, and values of this shape in
+    the order of C, or None; regions, not of volumes: (labels that there are, from 0 on, whether
+    they are coded), or None.
     """
     cdef list kept = []
     cdef Job job

@@ -10,7 +10,8 @@ static NOINLINE ptrdiff_t NAME(list_candidates)(const struct labels *job, const 
     const REAL limit = tile->limits[x];
     ptrdiff_t n = 0;
     for (ptrdiff_t c = 0; c < job->classes; c++, a += job->step, b += job->step) {
-        const REAL largest = NAME(largest_corner)(a, b, next);
+        const REAL weight = ((const REAL *)job->weights)[c];
+        const REAL largest = NAME(largest_corner)(a, b, next) * weight;
         const REAL sum = (a[0] + a[next] + (b[0] + b[next])) * 4 * 0;
         REAL *corners = tile->corners + 4 * n;
         corners[0] = a[0];
@@ -29,17 +30,20 @@ static FORCE_INLINE VECTOR NAME(chosen)(INDICES mask, VECTOR a, VECTOR b) {
 
 /* Computes a vector of pixels of `rows` rows: the largest value of all candidates, and which it is
    of; the first of equal ones.  NaN is larger than all else.  x, y: weights of low and high. */
-static FORCE_INLINE void NAME(race)(const struct TILE *tile, ptrdiff_t n, const REAL *const *x,
-                                    const REAL *const *y, int rows, VECTOR *best, INDICES *won) {
+static FORCE_INLINE void NAME(race)(const struct labels *job, const struct TILE *tile, ptrdiff_t n,
+                                    const REAL *const *x, const REAL *const *y, int rows,
+                                    VECTOR *best, INDICES *won) {
     const VECTOR low = NAME(load)(x[0]), high = NAME(load)(x[1]), zero = {0};
     for (ptrdiff_t i = 0; i < n; i++) {
         const REAL *corners = tile->corners + 4 * i;
         const VECTOR a = NAME(FUSED_VECTOR)(corners[0] - zero, low, (corners[1] - zero) * high);
         const VECTOR b = NAME(FUSED_VECTOR)(corners[2] - zero, low, (corners[3] - zero) * high);
         const INDICES candidate = tile->candidates[i] - (INDICES){0};
+        const VECTOR weight = ((const REAL *)job->weights)[tile->candidates[i]] - zero;
         UNROLLED(4)
         for (int r = 0; r < rows; r++) {
-            const VECTOR v = NAME(FUSED_VECTOR)(a, y[0][r] - zero, b * (y[1][r] - zero));
+            const VECTOR sum = NAME(FUSED_VECTOR)(a, y[0][r] - zero, b * (y[1][r] - zero));
+            const VECTOR v = sum * weight;
             const INDICES better = i ? (v > best[r]) | ((v != v) & (best[r] == best[r]))
                                      : (INDICES)(v == v) | (INDICES)(v != v);
             best[r] = NAME(chosen)(better, v, best[r]);
@@ -62,7 +66,7 @@ static FORCE_INLINE void NAME(compute_pixels)(const struct labels *job, const st
     INDICES won[LABELS_ROWS] = {{0}};
     for (int r = 0; r < rows; r++)
         best[r] = (VECTOR){0} - (REAL)INFINITY; /* without candidates all is below the threshold */
-    NAME(race)(tile, n, along, across, rows, best, won);
+    NAME(race)(job, tile, n, along, across, rows, best, won);
     UNROLLED(4)
     for (int r = 0; r < rows; r++) {
         char *to = job->out + at[0] * job->out_image + (y + r) * job->out_row + x * job->out_column;

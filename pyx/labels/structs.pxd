@@ -31,6 +31,7 @@ cdef extern from "labels/structs.h":
         bint nearest, mixed
         Py_ssize_t beside
         double[2] slices
+        const void *weights
         const int64_t *names
         bint bounded
         double threshold

@@ -22,7 +22,7 @@ sys.modules.update(_registered)
 
 # isort: off
 from ._attention import deformable_attention
-from ._masks import paste_masks
+from ._masks import label_map, label_segments, paste_masks, resize_masks
 from ._models import patch_mmcv, patch_transformers
 from ._patches import install, uninstall
 from ._torchvision import patch_torchvision
@@ -37,10 +37,10 @@ from .modules import (
 
 __all__ = [
     "MultiScaleRoIAlign", "PSPrRoIPool", "PSRoIAlign", "PSRoIPool", "PrRoIPool", "RoIAlign",
-    "RoIAlignRotated", "RoIPool", "deformable_attention", "install", "multiscale_roi_align",
-    "paste_masks", "patch_mmcv", "patch_torchvision", "patch_transformers", "prroi_pool",
-    "ps_prroi_pool", "ps_roi_align", "ps_roi_pool", "roi_align", "roi_align_max",
-    "roi_align_rotated", "roi_pool", "uninstall",
+    "RoIAlignRotated", "RoIPool", "deformable_attention", "install", "label_map", "label_segments",
+    "multiscale_roi_align", "paste_masks", "patch_mmcv", "patch_torchvision", "patch_transformers",
+    "prroi_pool", "ps_prroi_pool", "ps_roi_align", "ps_roi_pool", "resize_masks", "roi_align",
+    "roi_align_max", "roi_align_rotated", "roi_pool", "uninstall",
 ]  # fmt: skip
 
 _registered.update(

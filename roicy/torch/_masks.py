@@ -1,4 +1,4 @@
-"""Masks in their images, on tensors."""
+"""Masks and labels of the pixels of pictures, on tensors."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .. import _arguments
-from .. import masks as of_numpy
+from .. import labels as labels_of_numpy
+from .. import masks as masks_of_numpy
 from . import _tensors
 
 
@@ -57,16 +57,169 @@ def paste_masks(
              [0, 1, 1, 0],
              [0, 0, 0, 0]]], dtype=torch.int32)
     """
-    given = {"masks": masks, "boxes": boxes} | ({} if out is None else {"out": out})
-    for name, value in given.items():
-        if not isinstance(value, Tensor) or value.device.type != "cpu":
-            kind = value.device if isinstance(value, Tensor) else _arguments.spell_type(value)
-            raise TypeError(f"{name}: {kind}, expected a torch.Tensor of the CPU")
-    arrays = {name: _tensors.array(value) for name, value in given.items()}
-    result = of_numpy.paste_masks(
+    arrays = _tensors.arrays(masks=masks, boxes=boxes, out=out)
+    result = masks_of_numpy.paste_masks(
         **arrays, image_shape=image_shape, threshold=threshold, padding=padding, rule=rule,
         format=format, num_threads=_tensors.threads(num_threads),
     )  # fmt: skip
     if out is not None or isinstance(result, list):
         return result if out is None else out
     return torch.from_numpy(result)
+
+
+def label_map(
+    maps: Tensor, size: tuple[int, int], *, layout: Any = "NCHW", align_corners: bool = False,
+    mode: Any = "bilinear", via: tuple[int, int] | None = None, box: Any = None,
+    weights: Any = None, labels: Any = None, threshold: float | None = None,
+    below: int | None = None,
+    values: bool = False, dtype: torch.dtype = torch.int64, out: Tensor | None = None,
+    num_threads: int | None = None,
+) -> Any:  # fmt: skip
+    """The class of each pixel of a picture: the largest of maps that are enlarged to it.
+
+    ``label_map(maps, size)`` is ``interpolate(maps, size, mode="bilinear").argmax(1)``, without the
+    enlarged maps.  The parameters are those of :func:`roicy.label_map`, on tensors of the CPU.
+
+    Parameters
+    ----------
+    maps : Tensor[C, h, w] or Tensor[N, C, h, w], float32, float64, float16 or bfloat16
+        What a network gives for each of C classes, with any strides.
+    size, layout, align_corners, mode, via, box, weights, labels, threshold, below, values :
+        See :func:`roicy.label_map`.
+    dtype : torch.dtype, optional
+        By default int64, as argmax has it.  uint8 takes an eighth of the memory, but PyTorch takes
+        such an index for a mask.
+    out : Tensor[H, W] or Tensor[N, H, W] of integers, optional
+        Written to, and returned.
+    num_threads : int, optional
+        By default no more threads are used than PyTorch uses.
+
+    Returns
+    -------
+    Tensor[H, W] or Tensor[N, H, W]
+        With `values` a tuple of labels and values.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`roicy.label_map`.
+
+    See Also
+    --------
+    patch_transformers : has processors of transformers compute so
+
+    Notes
+    -----
+    No gradient flows through it.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import roicy.torch
+    >>> maps = torch.tensor([[[4.0, 0.0], [4.0, 0.0]], [[1.0, 1.0], [1.0, 2.0]]])
+    >>> roicy.torch.label_map(maps, (3, 5))
+    tensor([[0, 0, 0, 1, 1],
+            [0, 0, 0, 1, 1],
+            [0, 0, 0, 1, 1]])
+    """
+    found = labels_of_numpy.label_map(
+        **_tensors.arrays(maps=maps, out=out), size=size, layout=layout,
+        align_corners=align_corners, mode=mode, via=via, box=box, weights=weights,
+        labels=labels, threshold=threshold, below=below, values=values, dtype=_integers(dtype, out),
+        num_threads=_tensors.threads(num_threads),
+    )  # fmt: skip
+    if not values:
+        return torch.from_numpy(found) if out is None else out
+    return torch.from_numpy(found[0]) if out is None else out, torch.from_numpy(found[1])
+
+
+def label_segments(
+    maps: Tensor, size: tuple[int, int], *, layout: Any = "NCHW", align_corners: bool = False,
+    mode: Any = "bilinear", via: tuple[int, int] | None = None, box: Any = None,
+    weights: Any = None, labels: Any = None, threshold: float | None = None,
+    below: int | None = None,
+    codes: bool = False, dtype: torch.dtype = torch.int64, out: Tensor | None = None,
+    num_threads: int | None = None,
+) -> tuple[Tensor, list[Any]]:  # fmt: skip
+    """The labels of :func:`label_map`, and the area, the box and the code of each.
+
+    The parameters are those of :func:`roicy.label_segments`, on tensors of the CPU.
+
+    Parameters
+    ----------
+    maps, dtype, out, num_threads :
+        As in :func:`label_map`.
+    size, layout, align_corners, mode, via, box, weights, labels, threshold, below, codes :
+        See :func:`roicy.label_segments`.
+
+    Returns
+    -------
+    labels : Tensor[H, W] or Tensor[N, H, W]
+    segments : list of dict, or such a list for each picture of a batch
+        See :func:`roicy.label_segments`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`roicy.label_segments`.
+    """
+    found, segments = labels_of_numpy.label_segments(
+        **_tensors.arrays(maps=maps, out=out), size=size, layout=layout,
+        align_corners=align_corners, mode=mode, via=via, box=box, weights=weights,
+        labels=labels, threshold=threshold, below=below, codes=codes, dtype=_integers(dtype, out),
+        num_threads=_tensors.threads(num_threads),
+    )  # fmt: skip
+    return torch.from_numpy(found) if out is None else out, segments
+
+
+def resize_masks(
+    masks: Tensor, size: tuple[int, int], *, threshold: float = 0.0, align_corners: bool = False,
+    via: tuple[int, int] | None = None, box: Any = None, format: Any = "image",
+    out: Tensor | None = None, num_threads: int | None = None,
+) -> Any:  # fmt: skip
+    """Masks of whole pictures, enlarged and compared with a threshold, or run-length coded.
+
+    ``resize_masks(masks, size)`` is ``interpolate(masks, size, mode="bilinear") > 0``, without the
+    enlarged numbers.  The parameters are those of :func:`roicy.resize_masks`, on tensors of the
+    CPU.
+
+    Parameters
+    ----------
+    masks : Tensor[..., h, w], float32, float64, float16 or bfloat16
+        What a network gives for each object, with any strides.
+    size, threshold, align_corners, via, box, format :
+        See :func:`roicy.resize_masks`.
+    out : Tensor[..., H, W] of bool or uint8, optional
+        Written to, and returned.
+    num_threads : int, optional
+        By default no more threads are used than PyTorch uses.
+
+    Returns
+    -------
+    Tensor[..., H, W] of bool
+        With format "rle" a list of dictionaries.
+
+    Raises
+    ------
+    TypeError, ValueError
+        As :func:`roicy.resize_masks`.
+
+    Notes
+    -----
+    No gradient flows through it.
+    """
+    result = labels_of_numpy.resize_masks(
+        **_tensors.arrays(masks=masks, out=out), size=size, threshold=threshold,
+        align_corners=align_corners, via=via, box=box, format=format,
+        num_threads=_tensors.threads(num_threads),
+    )  # fmt: skip
+    if out is not None or isinstance(result, list):
+        return result if out is None else out
+    return torch.from_numpy(result)
+
+
+def _integers(dtype: Any, out: Tensor | None) -> Any:
+    """Return the type of labels as NumPy has it; that of `out` is its own."""
+    if not isinstance(dtype, torch.dtype):
+        raise TypeError(f"dtype: {dtype!r}, expected a torch.dtype of integers")
+    return None if out is not None else str(dtype).removeprefix("torch.")

@@ -1,9 +1,10 @@
-"""Deformable attention of other projects, computed by roicy.
+"""Deformable attention, labels and masks of other projects, computed by roicy.
 
-On CPUs their code calls grid_sample for each level.  Functions have their code exchanged, and are
-not exchanged themselves, since some models hold references to them.  Only what is known is
-touched: a function of a known name that a known module defines, with known parameters, which
-returns for a small problem what roicy returns for it.
+On CPUs their code calls grid_sample for each level, and enlarges maps to pictures.  Functions have
+their code exchanged, and are not exchanged themselves, since some models hold references to them.
+Only what is known is touched: a function of a known name that a known module defines, with known
+parameters.  Attention must return for a small problem what roicy returns for it.  What makes labels
+and masks runs as it is, but interpolate waits for what becomes of its result.
 """
 
 from __future__ import annotations
@@ -11,14 +12,14 @@ from __future__ import annotations
 import inspect
 import types
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 
-from . import _onnx, _patches
+from . import _enlarged, _onnx, _patches
 from ._attention import deformable_attention
 
 
@@ -114,7 +115,7 @@ def _computes(function: Any, form: _Form) -> bool:
 
 # Functions and forms by the number in the code that stands for them.  A call may be under way when
 # a context ends, so entries stay.
-_exchanged: list[tuple[Callable[..., Any], _Form]] = []
+_exchanged: list[tuple[Callable[..., Any], Any]] = []
 # The code that functions had when they were looked at, and what stands for it, or None.
 _codes: weakref.WeakKeyDictionary[Any, tuple[Any, Any]] = weakref.WeakKeyDictionary()
 _told: weakref.WeakSet[Any] = weakref.WeakSet()  # functions that are left alone, as was logged
@@ -137,24 +138,56 @@ def attend(number: int, *given: Any) -> Any:
     return deformable_attention(value, shapes, locations, weights, points=points)
 
 
-def _code_for(function: Any) -> Any:
-    """Return the code that calls `attend` in a function's place, or None if it is not known."""
+def defer(number: int, *given: Any, **named: Any) -> Any:
+    """Call a function whose enlarged maps may not be needed."""
+    original = _exchanged[number][0]
+    if torch.compiler.is_compiling() or torch.jit.is_tracing():
+        return original(*given, **named)
+    return _enlarged.call(original, *given, **named)
+
+
+def _is_simple(function: Any) -> bool:
+    """Whether all parameters can be given by position, and nothing else is read."""
+    code = function.__code__
+    names = inspect.signature(function, follow_wrapped=False).parameters
+    return len(names) == code.co_argcount - code.co_posonlyargcount and not code.co_freevars
+
+
+def _form_of(function: Any, original: Any) -> _Form | None:
+    """Return the form of a function of attention, if it is known."""
+    names = list(inspect.signature(function, follow_wrapped=False).parameters)
+    forms = [one for one in _FORMS if _is_simple(function) and one.parameters.split() == names]
+    return next((one for one in forms if _computes(original, one)), None)
+
+
+def _is_deferrable(function: Any) -> bool:
+    """Whether a method makes labels or masks of sizes that its caller names."""
+    code = function.__code__
+    names = code.co_varnames[: code.co_argcount]
+    return not (code.co_freevars or code.co_posonlyargcount) and (
+        (names[:2] == ("self", "outputs") and "target_sizes" in names)
+        or names[:3] == ("self", "masks", "original_sizes")
+    )
+
+
+def _code_for(function: Any, name: str) -> Any:
+    """Return the code that stands for a function's, or None if it is not known."""
     code = function.__code__
     if function in _codes and _codes[function][0] is code:
         return _codes[function][1]
-    names = list(inspect.signature(function, follow_wrapped=False).parameters)
-    simple = len(names) == code.co_argcount - code.co_posonlyargcount and not code.co_freevars
     original = types.FunctionType(
-        code, function.__globals__, function.__name__, function.__defaults__
-    ) if simple else None  # fmt: skip
-    forms = [one for one in _FORMS if simple and one.parameters.split() == names]
-    form = next((one for one in forms if _computes(original, one)), None)
+        code, function.__globals__, function.__name__, function.__defaults__, function.__closure__
+    )
+    original.__kwdefaults__ = function.__kwdefaults__
+    is_attention = name not in POST_PROCESSING
+    form = _form_of(function, original) if is_attention else None
     stands = None
-    if original is not None and form is not None:
+    if form is not None or (not is_attention and _is_deferrable(function)):
+        takes, passes = _spelt(function)
         source = (
-            f"def {code.co_name}({', '.join(names)}):\n"
-            "    from roicy.torch._models import attend\n"
-            f"    return attend({len(_exchanged)}, {', '.join(names)})\n"
+            f"def {code.co_name}({takes}):\n"
+            f"    from roicy.torch._models import {'attend' if is_attention else 'defer'} as call\n"
+            f"    return call({len(_exchanged)}, {passes})\n"
         )
         module = compile(source, __file__, "exec", dont_inherit=True)
         stands = next(one for one in module.co_consts if isinstance(one, types.CodeType))
@@ -163,23 +196,55 @@ def _code_for(function: Any) -> Any:
     return stands
 
 
-class _Attention(_patches.Project):
-    """A project whose functions, or methods `forward` of classes, have these names."""
+def _spelt(function: Any) -> tuple[str, str]:
+    """Return how a function takes its arguments, and how a call passes them on."""
+    code = function.__code__
+    rest = list(code.co_varnames[code.co_argcount :])
+    positional, named = code.co_varnames[: code.co_argcount], rest[: code.co_kwonlyargcount]
+    del rest[: code.co_kwonlyargcount]
+    stars = [f"*{rest.pop(0)}"] if code.co_flags & inspect.CO_VARARGS else []
+    more = [f"**{rest[0]}"] if code.co_flags & inspect.CO_VARKEYWORDS else []
+    bare = ["*"] if named and not stars else []
+    takes = [*positional, *stars, *bare, *named, *more]
+    return ", ".join(takes), ", ".join([*positional, *stars, *(f"{n}={n}" for n in named), *more])
 
-    def __init__(self, name: str, modules: str, *names: str):
+
+POST_PROCESSING = (
+    "post_process_semantic_segmentation", "post_process_instance_segmentation",
+    "post_process_panoptic_segmentation", "post_process_masks",
+)  # fmt: skip
+
+
+class _Models(_patches.Project):
+    """A project, with the names of its functions of attention, or of classes that have a method
+    `forward` for it, and with the names of methods of any class that make labels or masks.
+    """
+
+    def __init__(self, name: str, modules: str, *names: str, methods: tuple[str, ...] = ()):
         super().__init__(name, modules)
-        self.names = names
+        self.names, self.methods = names, methods
         self.before: list[tuple[Any, Any, Any]] = []  # functions, their code, what stands for it
 
-    def patch(self, module: Any) -> None:
-        """Patch a module; again, that changes nothing."""
+    def _known(self, module: Any) -> Iterator[tuple[str, Any]]:
+        """Return what has a known name in a module, and the name."""
         inside = getattr(module, "__dict__", {})
         for name in self.names:
             found = inside.get(name)
-            found = vars(found).get("forward") if isinstance(found, type) else found
+            yield name, vars(found).get("forward") if isinstance(found, type) else found
+        for own in [one for one in list(inside.values()) if isinstance(one, type)]:
+            for method in self.methods if own.__module__ == module.__name__ else ():
+                found = vars(own).get(method)
+                if inspect.isfunction(found):  # what wraps a method calls its code
+                    found = vars(found).get("__wrapped__", found)
+                yield f"{own.__name__}.{method}", found
+
+    def patch(self, module: Any) -> None:
+        """Patch a module; again, that changes nothing."""
+        for name, found in self._known(module):
             if not inspect.isfunction(found) or any(found is one for one, *_ in self.before):
                 continue
-            code = _code_for(found) if found.__globals__ is inside else None
+            is_own = found.__globals__ is module.__dict__
+            code = _code_for(found, name.rpartition(".")[2]) if is_own else None
             place = f"{module.__name__}.{name}"
             if code is None:
                 if found not in _told:
@@ -199,28 +264,36 @@ class _Attention(_patches.Project):
 
 
 _NAME = "multi_scale_deformable_attn_pytorch"
-_Attention(
-    "transformers", r"transformers\.models\.\w+\.modeling_\w+", "MultiScaleDeformableAttention",
-    "multi_scale_deformable_attention", "multi_scale_deformable_attention_v2",
+_Models(
+    "transformers", r"transformers\.models\.\w+\.(modeling|(image|video)_processing)_\w+",
+    "MultiScaleDeformableAttention", "multi_scale_deformable_attention",
+    "multi_scale_deformable_attention_v2", methods=POST_PROCESSING,
 )  # fmt: skip
-_Attention("mmcv", r"mmcv\.ops\.multi_scale_deform_attn", _NAME)
-_Attention("groundingdino", r"groundingdino\.models\.GroundingDINO\.ms_deform_attn", _NAME)
-_Attention("detrex", r"detrex\.layers\.multi_scale_deform_attn", _NAME)
-_Attention(
+_Models("mmcv", r"mmcv\.ops\.multi_scale_deform_attn", _NAME)
+_Models("groundingdino", r"groundingdino\.models\.GroundingDINO\.ms_deform_attn", _NAME)
+_Models("detrex", r"detrex\.layers\.multi_scale_deform_attn", _NAME)
+_Models(
     "rfdetr", r"rfdetr\.models\.ops\.functions\.ms_deform_attn_func", "ms_deform_attn_core_pytorch"
 )
-_Attention("ultralytics", r"ultralytics\.nn\.modules\.utils", _NAME)
+_Models("ultralytics", r"ultralytics\.nn\.modules\.utils", _NAME)
 
 
 def patch_transformers() -> AbstractContextManager[None]:
-    """Have the models of transformers with deformable attention compute it by roicy on the CPU.
+    """Have transformers compute deformable attention, labels and masks by roicy on the CPU.
 
-    What they call is exchanged for the whole process and until the context ends, for models that
-    were made before, and for those that are imported meanwhile.  Contexts may overlap, in any
-    threads.  In transformers 5.24 these are the models of Deformable DETR, Grounding DINO and MM
-    Grounding DINO, RT-DETR and RT-DETRv2, D-FINE, DEIMv2, RF-DETR, LW-DETR, OmDet-Turbo,
-    Mask2Former, OneFormer, and PP-DocLayout V2, V3 and V4.  The method "discrete" of RT-DETRv2
-    stays as it is.
+    What its models and processors call is exchanged for the whole process and until the context
+    ends, for those that were made before, and for those that are imported meanwhile.  Contexts may
+    overlap, in any threads.
+
+    In transformers 5.24 the models with deformable attention are those of Deformable DETR,
+    Grounding DINO and MM Grounding DINO, RT-DETR and RT-DETRv2, D-FINE, DEIMv2, RF-DETR, LW-DETR,
+    OmDet-Turbo, Mask2Former, OneFormer, and PP-DocLayout V2, V3 and V4.  The method "discrete" of
+    RT-DETRv2 stays as it is.
+
+    Of processors the methods `post_process_semantic_segmentation`,
+    `post_process_instance_segmentation`, `post_process_panoptic_segmentation` and
+    `post_process_masks` run as they are, but maps are enlarged to pictures only where their numbers
+    are needed.  The page "Masks and labels" lists the classes, and what stays with PyTorch.
 
     Returns
     -------

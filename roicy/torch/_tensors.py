@@ -31,6 +31,15 @@ def array(tensor: Tensor) -> np.ndarray:
     return tensor.numpy()
 
 
+def arrays(**given: Tensor | None) -> dict[str, np.ndarray]:
+    """Return arrays of the same memory, of the tensors that are given, by their names."""
+    for name, value in given.items():
+        if value is not None and (not isinstance(value, Tensor) or value.device.type != "cpu"):
+            kind = value.device if isinstance(value, Tensor) else _arguments.spell_type(value)
+            raise TypeError(f"{name}: {kind}, expected a torch.Tensor of the CPU")
+    return {name: array(value) for name, value in given.items() if value is not None}
+
+
 def tensor(array: np.ndarray, dtype: torch.dtype) -> Tensor:
     """Return a tensor of the same memory, or a copy where it is to have another type."""
     if array.dtype.char == "E":

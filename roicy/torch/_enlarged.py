@@ -1,0 +1,392 @@
+"""Tensors that PyTorch's interpolate is to give, and that may never be needed.
+
+Programs enlarge the maps of a network to a picture.  Then they take the largest map, or compare
+with a threshold.  In a function that is called by `call`, interpolate returns an `Enlarged`.  It
+knows what roicy computes without enlarging.  For all else PyTorch enlarges it after all, and it is
+that tensor from there on.  So programs get the results of their own code, and none of that is
+repeated here.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+import weakref
+from collections.abc import Callable, Iterator, MutableMapping
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn.functional import interpolate
+from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_map
+
+from .. import _arguments
+from . import _masks
+
+FEW_PIXELS = 128  # rows and columns of pictures for which PyTorch adds in another order
+LARGEST = float(np.finfo(np.float32).max)
+
+
+class _Call:
+    """A call of interpolate.
+
+    source : the maps (N, C, h, w); they may be deferred, too
+    maps : those that are there
+    via, box : of :func:`roicy.label_map`, if source is deferred
+    weights : (N, C, 1, 1) what the enlarged maps have been multiplied by
+    real : what PyTorch gives, once it is needed
+    """
+
+    weights: Tensor | None = None
+    real: Tensor | None = None
+
+    def __init__(self, source: Tensor, size: Any, mode: str):
+        self.source, self.size, self.mode = source, tuple(map(int, size)), mode
+        self.maps, self.via, self.box = source, None, None
+        if isinstance(source, Enlarged):
+            self.maps, self.via, self.box = source.maps, source.call.size, source.box
+
+    def enlarge(self) -> Tensor:
+        """Return what PyTorch gives."""
+        if self.real is None:
+            self.real = interpolate(_real(self.source), self.size, mode=self.mode)
+            if self.weights is not None:
+                self.real *= self.weights
+        return self.real
+
+
+class Enlarged(Tensor):
+    """What a deferred call gives, or a view of that.
+
+    view : takes leading axes of all maps, and of the enlarged ones
+    box : the part that is left of the enlarged ones, [0, 0, width, height]; or None for all
+    """
+
+    call: _Call
+    view: Callable[[Tensor], Tensor]
+    box: tuple[int, int, int, int] | None
+
+    @staticmethod
+    def __new__(
+        cls: Any, call: _Call, view: Callable[[Tensor], Tensor] = lambda all: all, box: Any = None
+    ) -> Any:
+        maps = view(call.maps)
+        width, height = call.size[::-1] if box is None else box[2:]
+        shape = (*maps.shape[:-2], height, width)
+        made = Tensor._make_wrapper_subclass(cls, shape, dtype=maps.dtype)
+        made.call, made.view, made.box = call, view, box
+        return made
+
+    @property
+    def maps(self) -> Tensor:
+        """The maps that are to be enlarged."""
+        return self.view(self.call.maps)
+
+    @property
+    def weights(self) -> Tensor | None:
+        """What they are multiplied by then."""
+        return None if self.call.weights is None else self.view(self.call.weights)
+
+    def real(self) -> Tensor:
+        """Return the tensor."""
+        whole = self.view(self.call.enlarge())
+        return whole if self.box is None else whole[..., : self.box[3], : self.box[2]]
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        with torch._C.DisableTorchFunctionSubclass():
+            if func in _OF_SHAPES:
+                return func(*args, **kwargs)
+            known = _KNOWN.get(func) if len(args) <= 2 and kwargs.keys() <= {"dim"} else None
+            if known is not None and type(args[0]) is Enlarged and args[0].call.real is None:
+                found = known(*args, **kwargs)
+                if found is not NotImplemented:
+                    return found
+            return func(*tree_map(_real, args), **tree_map(_real, kwargs))
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        return func(*tree_map(_real, args), **tree_map(_real, kwargs or {}))
+
+
+def _real(value: Any) -> Any:
+    return value.real() if type(value) is Enlarged else value
+
+
+def _settled(result: Any) -> Any:
+    """Return a result with tensors in the place of deferred ones."""
+    if isinstance(result, MutableMapping):
+        for name, value in result.items():
+            result[name] = _settled(value)
+    elif isinstance(result, list):
+        result[:] = map(_settled, result)
+    elif type(result) is tuple:
+        return tuple(map(_settled, result))
+    return _real(result)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and type(value) is not bool and abs(value) <= LARGEST
+
+
+def _item(tensor: Enlarged, index: Any) -> Any:
+    """Take some of leading axes, or the upper left part of all maps."""
+    taken = index if isinstance(index, tuple) else (index,)
+    if len(taken) <= tensor.dim() - 2 and all(type(one) is int for one in taken):
+        return Enlarged(tensor.call, lambda all: tensor.view(all)[index], tensor.box)
+    if len(taken) != 3 or taken[0] is not Ellipsis or tensor.call.mode != "bilinear":
+        return NotImplemented
+    ends = [one.stop for one in taken[1:] if type(one) is slice and one.start is one.step is None]
+    if len(ends) < 2 or not all(type(one) is int and one > 0 for one in ends):
+        return NotImplemented
+    height, width = map(min, ends, tensor.shape[-2:])
+    return Enlarged(tensor.call, tensor.view, (0, 0, width, height))
+
+
+def _squeezed(tensor: Enlarged, dim: Any = None) -> Any:
+    if type(dim) is not int or not 0 <= dim < tensor.dim() - 2:
+        return NotImplemented
+    return Enlarged(tensor.call, lambda all: tensor.view(all).squeeze(dim), tensor.box)
+
+
+def _is_whole(tensor: Enlarged) -> bool:
+    return tensor.call.mode == "bilinear" and tensor.box is None
+
+
+def _weighted(tensor: Enlarged, weights: Any) -> Any:
+    """Multiply all maps, in place, by numbers from 0 to 1."""
+    call, maps = tensor.call, tensor.maps
+    if not _is_whole(tensor) or call.weights is not None or maps.numel() != call.maps.numel():
+        return NotImplemented
+    if not _is_of_cpu(weights, torch.float32) or weights.shape != (*maps.shape[:-2], 1, 1):
+        return NotImplemented
+    if not ((weights >= 0) & (weights <= 1)).all():
+        return NotImplemented
+    call.weights = weights.detach().clone().reshape(*call.maps.shape[:2], 1, 1)
+    return tensor
+
+
+def _largest(tensor: Enlarged, dim: Any = None) -> Any:
+    """Find the largest of maps."""
+    if type(dim) is not int or tensor.dim() < 3 or not _is_whole(tensor):
+        return NotImplemented
+    if dim not in (-3, tensor.dim() - 3):
+        return NotImplemented
+    call, weights = tensor.call, tensor.weights
+    if weights is not None and tensor.dim() > 3:
+        return NotImplemented
+    return _masks.label_map(
+        tensor.maps, call.size, via=call.via, box=call.box,
+        weights=None if weights is None else weights.flatten(),
+    )  # fmt: skip
+
+
+def _above(tensor: Enlarged, number: Any, compare: Any = operator.gt) -> Any:
+    if not _is_number(number) or not _is_whole(tensor):
+        return NotImplemented
+    call, weights = tensor.call, tensor.weights
+    if weights is not None and weights.numel() > 1:
+        return NotImplemented
+    limit = _limit(1 if weights is None else weights.item(), number, compare)
+    if limit is None:
+        return NotImplemented
+    return _masks.resize_masks(tensor.maps, call.size, threshold=limit, via=call.via, box=call.box)
+
+
+def _limit(weight: float, number: float, compare: Any) -> float | None:
+    """Return the largest number of which the product with a weight is not above another, or does
+    not reach it.  It is found by halves of all numbers of float32.
+    """
+    low, high = -_MOST_BITS, _MOST_BITS
+    weight, number = np.float32(weight), np.float32(number)
+    if compare(weight * _float(low), number) or not compare(weight * _float(high), number):
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        if compare(weight * _float(middle), number):
+            high = middle
+        else:
+            low = middle
+    return float(_float(low))
+
+
+_MOST_BITS = int(np.float32(LARGEST).view(np.int32))
+
+
+def _float(bits: int) -> np.float32:
+    """Return a number of float32; they are in the order of their bits."""
+    found = np.int32(abs(bits)).view(np.float32)
+    return found if bits >= 0 else -found
+
+
+def _shown(call: _Call) -> Iterator[Tensor]:
+    """Return which rows and columns of maps the pixels show, of mode "nearest"."""
+    for extent, pixels in zip(call.maps.shape[-2:], call.size, strict=True):
+        numbers = torch.arange(extent, dtype=torch.float32, device="cpu")[None, None]
+        yield interpolate(numbers, pixels)[0, 0].long()
+
+
+class _Nearest(_Call):
+    """Maps of any type, of which each pixel shows a number."""
+
+    def enlarge(self) -> Tensor:
+        if self.real is None:
+            rows, columns = _shown(self)
+            self.real = self.maps.index_select(-1, columns).index_select(-2, rows)
+        return self.real
+
+
+def _equal(tensor: Enlarged, number: Any) -> Any:
+    """Compare maps before they are enlarged."""
+    if not _is_number(number) or tensor.call.mode != "nearest":
+        return NotImplemented
+    return Enlarged(_Nearest(tensor.maps == number, tensor.call.size, "nearest"))
+
+
+def _all(tensor: Enlarged, dim: Any = None) -> Any:
+    """Whether all numbers that pixels show are true."""
+    if tensor.call.mode != "nearest" or dim is not None:
+        return NotImplemented
+    maps = tensor.maps
+    for axis, shown in zip((-2, -1), _shown(tensor.call), strict=True):
+        some = shown.unique()
+        if len(some) < maps.shape[axis]:
+            maps = maps.index_select(axis, some)
+    return maps.all()
+
+
+_OF_SHAPES = (Tensor.shape.__get__, Tensor.dtype.__get__, Tensor.device.__get__, Tensor.dim)
+_KNOWN: dict[Any, Callable[..., Any]] = {
+    Tensor.__getitem__: _item,
+    **dict.fromkeys((Tensor.squeeze, torch.squeeze), _squeezed),
+    **dict.fromkeys((Tensor.argmax, torch.argmax), _largest),
+    **dict.fromkeys((Tensor.gt, Tensor.__gt__, torch.gt), _above),
+    **dict.fromkeys(
+        (Tensor.ge, Tensor.__ge__, torch.ge), functools.partial(_above, compare=operator.ge)
+    ),
+    **dict.fromkeys((Tensor.mul_, Tensor.__imul__), _weighted),
+    **dict.fromkeys((Tensor.eq, Tensor.__eq__, torch.eq), _equal),
+    **dict.fromkeys((Tensor.all, torch.all), _all),
+}
+
+
+@functools.cache
+def _is_exact() -> bool:
+    """Whether PyTorch rounds here as roicy does."""
+    maps = torch.from_numpy(np.sin(np.arange(630.0)).astype(np.float32).reshape(2, 5, 9, 7))
+    enlarged = interpolate(maps, (150, 83), mode="bilinear")
+    twice = interpolate(enlarged[..., :101, :55], (140, 190), mode="bilinear")
+    for expected, size, given in (
+        (enlarged, (150, 83), {}),
+        (twice, (140, 190), {"via": (150, 83), "box": (0, 0, 55, 101)}),
+    ):
+        _, values = _masks.label_map(maps, size, values=True, **given)
+        if not torch.equal(values, expected.amax(1)):
+            return False
+    return True
+
+
+def call(function: Callable[..., Any], *given: Any, **named: Any) -> Any:
+    """Call a function, of which calls of interpolate wait."""
+    with _Deferred() as mode:
+        result = function(*given, **named)
+    return _settled(result) if mode.calls else result
+
+
+class _Deferred(TorchFunctionMode):
+    """A context in which this thread's calls of interpolate wait for what becomes of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.calls: weakref.WeakSet[_Call] = weakref.WeakSet()
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func is interpolate:
+            call = self._call(*args, **kwargs)
+            if call is not None:
+                self.calls.add(call)
+                return Enlarged(call)
+        if func is Tensor.sum and len(args) == 1 and not kwargs and _is_of_cpu(args[0], torch.bool):
+            # PyTorch widens it first.
+            return torch.tensor(int(np.count_nonzero(args[0].numpy())), device="cpu")
+        if self.calls and _changes(func, kwargs):
+            self._settle(kwargs.get("out", args[0] if args else None))
+        return func(*args, **kwargs)
+
+    def _call(
+        self, input: Any, size: Any = None, scale_factor: Any = None, mode: Any = "nearest",
+        align_corners: Any = None, recompute_scale_factor: Any = None, antialias: Any = False,
+        **more: Any,
+    ) -> _Call | None:  # fmt: skip
+        """Return a call that can wait, or None."""
+        if type(size) not in (tuple, list, torch.Size) or len(size) != 2:
+            return None
+        if not all(type(one) is int and 0 < one <= _arguments.MOST_PIXELS for one in size):
+            return None
+        if scale_factor is not None or recompute_scale_factor is not None or antialias or more:
+            return None
+        if align_corners or mode not in ("bilinear", "nearest"):
+            return None
+        if mode == "nearest" and align_corners is not None:
+            return None
+        if type(input) is Enlarged:
+            outer = input.call
+            if outer.real is not None or outer.via is not None or outer.weights is not None:
+                return None
+            if outer.mode != mode:
+                return None
+            if mode == "nearest" or any(map(int.__lt__, outer.size, outer.maps.shape[-2:])):
+                return None
+        elif not _are_maps(input):
+            return None
+        if input.dim() != 4 or 0 in input.shape or (mode == "bilinear" and sum(size) <= FEW_PIXELS):
+            return None
+        if mode == "nearest":
+            return _Nearest(input, size, mode)
+        return _Call(input, size, mode) if _is_exact() else None
+
+    def _settle(self, changed: Any) -> None:
+        """Enlarge what is read from a tensor, or from one of a tuple, that is about to change."""
+        for one in changed if isinstance(changed, tuple) else (changed,):
+            for call in list(self.calls):
+                is_inner = type(one) is Enlarged and call.via is not None
+                if is_inner or _memory(one) == _memory(call.maps):
+                    call.enlarge()
+
+
+def _memory(tensor: Any) -> int:
+    if type(tensor) is Enlarged or not isinstance(tensor, Tensor):
+        return 0
+    return tensor.untyped_storage().data_ptr() if tensor.layout is torch.strided else 0
+
+
+def _changes(func: Any, kwargs: dict[str, Any]) -> bool:
+    """Whether a function changes its first argument, or writes to `out`."""
+    name = getattr(func, "__name__", "")
+    ends = name.endswith("_") and not name.endswith("__")
+    named = name == "__setitem__" or (name.startswith("__i") and name != "__invert__")
+    return ends or named or "out" in kwargs or bool(kwargs.get("inplace"))
+
+
+def _is_of_cpu(value: Any, dtype: torch.dtype) -> bool:
+    """Whether NumPy can have a tensor of a type, which nothing else follows."""
+    return (
+        type(value) is Tensor
+        and value.device.type == "cpu"
+        and value.layout is torch.strided
+        and value.dtype is dtype
+        and not (value.requires_grad and torch.is_grad_enabled())
+        and not value.is_neg()
+        and not torch._C._functorch.is_functorch_wrapped_tensor(value)
+    )
+
+
+def _are_maps(value: Any) -> bool:
+    """Whether roicy takes maps, and PyTorch adds in the same order."""
+    if not _is_of_cpu(value, torch.float32) or value.dim() != 4 or not value.is_contiguous():
+        return False
+    return value.shape[1] <= 3 or not value.is_contiguous(memory_format=torch.channels_last)

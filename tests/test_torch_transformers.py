@@ -1,0 +1,503 @@
+"""Processors of transformers have their own results within patch_transformers, of less work."""
+
+import importlib
+import inspect
+import sys
+import threading
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import roicy
+from roicy import _dispatch
+
+torch = pytest.importorskip("torch")
+rt = pytest.importorskip("roicy.torch")
+from torch_calls import plant  # noqa: E402
+
+from roicy.torch import _enlarged, _models  # noqa: E402
+
+interpolate = torch.nn.functional.interpolate
+# PyTorch's kernels have fused multiply-adds where the processor has them.
+FUSED = _dispatch.ISA != "baseline"
+SEMANTIC, INSTANCE, PANOPTIC, MASKS = _models.POST_PROCESSING
+SIZES = [(150, 203), (97, 120)]
+
+
+def smooth(shape, seed=0, scale=6.0):
+    """Return maps (..., h, w) that are smooth, with some noise."""
+    made = torch.Generator().manual_seed(seed)
+    coarse = torch.randn((int(np.prod(shape[:-2])), 1, 5, 6), generator=made)
+    maps = interpolate(coarse, shape[-2:], mode="bicubic").reshape(shape)
+    return scale * maps + torch.randn(shape, generator=made)
+
+
+def maps_of_classes():
+    return SimpleNamespace(logits=smooth((2, 19, 24, 31)), semantic_seg=smooth((2, 1, 24, 31)))
+
+
+def queries():
+    """Outputs of 30 queries; some have a class with a large score."""
+    made = torch.Generator().manual_seed(1)
+    masks, classes = smooth((2, 30, 25, 33), 1, 3.0), torch.randn((2, 30, 9), generator=made)
+    classes[:, ::3, 1:4] += 6
+    classes[:, 1::3, -1] += 6
+    return SimpleNamespace(
+        logits=classes, pred_masks=masks, class_queries_logits=classes, masks_queries_logits=masks,
+        patch_offsets=[], pred_logits=classes[..., 0], presence_logits=None,
+        pred_boxes=torch.rand((2, 30, 4), generator=made),
+    )  # fmt: skip
+
+
+FAMILIES = {  # modules of transformers.models, methods, outputs, and arguments beside the sizes
+    "maps": (
+        "beit chmv2 dpt mobilenet_v2 mobilevit sapiens2 sam3 segformer tipsv2_dpt",
+        SEMANTIC, maps_of_classes, {},
+    ),
+    "queries": (
+        "conditional_detr detr eomt maskformer mask2former oneformer videomt",
+        SEMANTIC, queries, {},
+    ),
+    "instances": ("maskformer mask2former", INSTANCE, queries, {"threshold": 0.3}),
+    "binary": (
+        "maskformer mask2former rf_detr", INSTANCE, queries,
+        {"threshold": 0.3, "return_binary_maps": True},
+    ),
+    "other instances": ("conditional_detr detr eomt rf_detr sam3 videomt", INSTANCE, queries, {}),
+    "panoptic": (
+        "conditional_detr detr eomt maskformer mask2former oneformer videomt", PANOPTIC, queries,
+        {"threshold": 0.3, "overlap_mask_area_threshold": 0.2},
+    ),
+}  # fmt: skip
+
+
+def processors(folder):
+    """Return processors of a module of transformers that is there."""
+    pytest.importorskip("transformers")
+    found = []
+    for kind in ("image_processing", "image_processing_pil", "video_processing"):
+        try:
+            module = importlib.import_module(f"transformers.models.{folder}.{kind}_{folder}")
+        except ModuleNotFoundError:
+            continue
+        for own in vars(module).values():
+            if isinstance(own, type) and own.__module__ == module.__name__:
+                if any(name in vars(own) for name in _models.POST_PROCESSING):
+                    # OneFormer's would read a file from a hub.
+                    found.append(own.__new__(own) if folder == "oneformer" else own())
+    if not found:
+        pytest.skip(f"this version of transformers has no {folder}")
+    return found
+
+
+def assert_same(found, expected):
+    """Check values and types."""
+    assert type(found) is type(expected)
+    if isinstance(expected, torch.Tensor):
+        assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+        torch.testing.assert_close(found, expected, rtol=0, atol=0, equal_nan=True)
+    elif isinstance(expected, (list, tuple)):
+        assert len(found) == len(expected)
+        for one, other in zip(found, expected, strict=True):
+            assert_same(one, other)
+    elif hasattr(expected, "keys"):
+        assert list(found) == list(expected)
+        for name in expected:
+            assert_same(found[name], expected[name])
+    else:
+        assert found == expected
+
+
+@pytest.fixture
+def enlarged(monkeypatch):
+    """Sizes of what PyTorch enlarged after all."""
+    sizes = []
+    original = _enlarged._Call.enlarge
+
+    def enlarge(call):
+        if call.real is None:
+            sizes.append(call.size)
+        return original(call)
+
+    monkeypatch.setattr(_enlarged._Call, "enlarge", enlarge)
+    return sizes
+
+
+CASES = [(name, folder) for name, row in FAMILIES.items() for folder in row[0].split()]
+# What is enlarged for sums over pixels, or by other functions: see docs/pytorch.md.
+ENLARGED = {
+    ("queries", "eomt"), ("queries", "mask2former"), ("instances", "mask2former"),
+    ("binary", "mask2former"), ("other instances", "eomt"), ("other instances", "videomt"),
+    ("panoptic", "eomt"), ("panoptic", "videomt"), ("panoptic", "mask2former"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("family", "folder"), CASES)
+def test_processors(family, folder, enlarged):
+    _, method, outputs, given = FAMILIES[family]
+    for processor in processors(folder):
+        if not hasattr(type(processor), method):
+            continue
+        call = getattr(processor, method)
+        expected = call(outputs(), target_sizes=SIZES, **given)
+        with rt.patch_transformers():
+            assert_same(call(outputs(), target_sizes=SIZES, **given), expected)
+            if FUSED and (family, folder) not in ENLARGED:
+                assert enlarged == []
+            with torch.inference_mode():
+                assert_same(call(outputs(), target_sizes=SIZES, **given), expected)
+        if method == INSTANCE or method == PANOPTIC:
+            assert any(one.get("segments_info", one.get("scores")) is not None for one in expected)
+
+
+@pytest.mark.parametrize("given", [{}, {"mask_threshold": 0.7}, {"binarize": False}, "arrays"])
+@pytest.mark.parametrize("folder", ["sam", "sam2", "sam2_video", "sam3"])
+def test_prompts(folder, given, enlarged):
+    for processor in processors(folder):
+        if not hasattr(type(processor), MASKS):
+            continue
+        maps = [smooth((5, 3, 32, 32)), smooth((2, 1, 32, 32), 1)]
+        named = {"original_sizes": torch.tensor(SIZES)}
+        if "reshaped_input_sizes" in inspect.signature(processor.post_process_masks).parameters:
+            named["reshaped_input_sizes"] = [[110, 150], [150, 100]]
+            named["pad_size"] = {"height": 150, "width": 150}
+        named |= given if isinstance(given, dict) else {}
+
+        def compute(call=processor.post_process_masks, maps=maps, named=named):
+            return call([one.numpy() if given == "arrays" else one for one in maps], **named)
+
+        expected = compute()
+        with rt.patch_transformers():
+            assert_same(compute(), expected)
+        assert (enlarged == []) == ("binarize" not in given and FUSED)
+        assert expected[0].to(bool).any()
+
+
+def segformer():
+    return processors("segformer")[0]
+
+
+CHANGES = {  # of the maps, and whether PyTorch enlarges them
+    "float64": (lambda maps: maps.double(), True),
+    "bfloat16": (lambda maps: maps.bfloat16(), True),
+    "channels last": (lambda maps: maps.to(memory_format=torch.channels_last), True),
+    "gradients": (lambda maps: maps.requires_grad_(), True),
+    "strides": (lambda maps: maps.mT, True),
+    "negative": (lambda maps: torch._neg_view(maps), True),
+    "a subclass": (lambda maps: maps.as_subclass(type("Mine", (torch.Tensor,), {})), True),
+    "ties": (lambda maps: maps.round(), False),
+    "not finite": (
+        lambda maps: torch.where(maps > 5, float("nan"), torch.where(maps < -5, np.inf, maps)),
+        False,
+    ),
+    "one map": (lambda maps: maps[:, :1].contiguous(), False),
+    "one column": (lambda maps: maps[..., :1].contiguous(), False),
+    "one number": (lambda maps: maps[..., :1, :1].contiguous(), True),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("which", CHANGES)
+def test_maps(which, monkeypatch):
+    change, is_left = CHANGES[which]
+    _enlarged._is_exact()  # which calls label_map once in a process
+    calls = []
+    original = _enlarged._masks.label_map
+    monkeypatch.setattr(
+        _enlarged._masks, "label_map", lambda *a, **k: calls.append(a) or original(*a, **k)
+    )
+    outputs = SimpleNamespace(logits=change(smooth((2, 7, 24, 31))))
+    for given in ({}, {"return_segmentation_scores": True}):
+        small = [(60, 68), (150, 150)]
+        for sizes in (SIZES, torch.tensor(SIZES), small, [[12, 200]] * 2, None):
+            expected = compute_or_error(outputs, sizes, given)
+            del calls[:]
+            with rt.patch_transformers():
+                found = compute_or_error(outputs, sizes, given)
+            assert_same(found, expected)
+            if FUSED and (sizes is SIZES or sizes is small):
+                assert len(calls) == (0 if is_left else 1 + (sizes is SIZES))
+
+
+def compute_or_error(outputs, sizes, given):
+    try:
+        found = segformer().post_process_semantic_segmentation(outputs, sizes, **given)
+    except Exception as error:  # whichever it is
+        return type(error), str(error)
+    return found
+
+
+@pytest.mark.parametrize("sizes", [SIZES[:1], [(0, 200)] * 2, [(-3, 200)] * 2, [(9.5, 200)] * 2, 7])
+def test_errors(sizes):
+    outputs = SimpleNamespace(logits=smooth((2, 7, 24, 31)))
+    expected = compute_or_error(outputs, sizes, {})
+    assert isinstance(expected, tuple)
+    with rt.patch_transformers():
+        assert compute_or_error(outputs, sizes, {}) == expected
+
+
+NAME = "transformers.models.mine.image_processing_mine"
+PROGRAMS = {  # what a definition may do with enlarged maps
+    "numbers": "big.numpy().sum(), big[0].tolist()[3][2][:5]",
+    "functions": "torch.stack([big, big * 2]), torch.cat([big[0], big[1]]), big.mean(1), +big",
+    "itself": "big",
+    "views": "big[0], big[:, 1], big[1, 2, 5:], big[..., :60, :70], big[0, ..., 3], big.squeeze(1)",
+    "a dictionary": "{'one': big[0], 'two': [big.argmax(1)]}",
+    "axes": "big.argmax(1), big.argmax(-3), big[0].argmax(0), big[0].argmax(1), big.argmax()",
+    "more arguments": "big.argmax(1, keepdim=True), big.squeeze(), torch.gt(big, other=1)",
+    "thresholds": "big > 0.1, big >= 1, big[1] > torch.tensor(0.5), big > True, 2 < big",
+    "no number": "big > float('nan'), big > 1e39, big >= float('inf'), big == 1",
+    "products": "big.mul_(weights), big.argmax(1), big[0].argmax(0), big[1, 2] >= 0.3, big",
+    "products of one": (
+        "one := big[0], one.__imul__(weights[0]), one.argmax(0), one[2] > 0.25, one[4] >= 0, big"
+    ),
+    "large products": "big.mul_(3 * weights), big[0].argmax(0), big",
+    "two products": "big.mul_(weights), big.mul_(weights), big[0].argmax(0), big[1, 2] > 0.3",
+    "changes": "view := big[1], big.add_(1), view, big[1, 3] > 0.5",
+    "changes of views": "big[0].mul_(2), big, big.argmax(1), big[0].zero_(), big > 1",
+    "changes of maps": "maps.mul_(-1), big[0].argmax(0), big > 0.5",
+    "changes of views of maps": "maps[0].__setitem__(0, 9), big.argmax(1)",
+    "out": "torch.add(maps, 1, out=maps), big.argmax(1)",
+    "two out": "torch.max(maps, 1, out=(maps[:, 0], index)), big.argmax(1)",
+    "in place": "functional.relu(maps, inplace=True), big.argmax(1), functional.relu_(maps)",
+    "twice": "functional.interpolate(big[..., :99, :120], (300, 151), mode='bilinear') > 0.2",
+    "twice, and a change": (
+        "again := functional.interpolate(big, (300, 151), mode='bilinear'), big.add_(1), again > 1"
+    ),
+    "twice, and products": (
+        "big.mul_(weights), functional.interpolate(big, (300, 151), mode='bilinear') > 0.2"
+    ),
+    "twice, smaller": (
+        "functional.interpolate(functional.interpolate(maps, (9, 150), mode='bilinear'),"
+        " (150, 160), mode='bilinear') > 0.2"
+    ),
+    "nearest": (
+        "near := functional.interpolate(maps.round(), (151, 203)), near == 1, near[0, 1] == 0,"
+        " (near == 1).all(), torch.all(near[1, 2] == 1), near > 0, near.argmax(1),"
+        " near.all(1), near.all(dim=0), mask.masked_fill_(near[0, 0] == 1, 3)"
+    ),
+    "nearest, smaller": (
+        "near := functional.interpolate((maps > -9).float(), (5, 300)), (near == 1).all(),"
+        " near.bool()"
+    ),
+    "masks": "mask.__setitem__(big[0, 0] > 0, 5), mask, (big[0, 1] > 0).sum(), (big > 0).sum(1)",
+    "copies": "copy.deepcopy(big), pickle.loads(pickle.dumps(big)), repr(big), len(big)",
+    "other calls": (
+        "functional.interpolate(maps, scale_factor=6, mode='bilinear').argmax(1),"
+        " functional.interpolate(maps, (150, 151), mode='bilinear', align_corners=True).argmax(1),"
+        " functional.interpolate(maps, (150, 151), mode='bilinear', antialias=True).argmax(1),"
+        " functional.interpolate(maps, (150, 151), mode='bicubic').argmax(1),"
+        " functional.interpolate(maps[0], 150, mode='linear').argmax(1),"
+        " functional.interpolate(maps, 150, mode='bilinear').argmax(1)"
+    ),
+}  # fmt: skip
+DEFINITION = f"""
+import copy
+import pickle
+import torch
+from torch.nn import functional
+
+class Processor:
+    def {SEMANTIC}(self, outputs, target_sizes=None, *, weights=None, **more):
+        maps, mask = outputs.logits.clone(), torch.zeros(151, 203)
+        index = torch.zeros((2, 24, 31), dtype=torch.int64)
+        big = functional.interpolate(maps, (151, 203), mode="bilinear", align_corners=False)
+        return [{{}}]
+"""
+
+
+@pytest.mark.parametrize("which", PROGRAMS)
+def test_programs(which, monkeypatch):
+    """Whatever a definition does, it has the results of its own code."""
+    pytest.importorskip("transformers")
+    module = plant(monkeypatch, NAME, DEFINITION.format(PROGRAMS[which]))
+    call = getattr(module.Processor(), SEMANTIC)
+    made = torch.Generator().manual_seed(2)
+    weights = torch.rand((2, 6, 1, 1), generator=made)
+    outputs = SimpleNamespace(logits=smooth((2, 6, 24, 31)))
+
+    def compute():
+        with torch.no_grad():
+            return call(outputs, weights=weights, target_sizes=None, more=1)
+
+    expected = compute()
+    with rt.patch_transformers():
+        assert getattr(module.Processor, SEMANTIC).__code__.co_filename == _models.__file__
+        assert_same(compute(), expected)
+    assert getattr(module.Processor, SEMANTIC).__code__.co_filename == "<string>"
+
+
+OTHERS = {
+    "another name": "class A:\n    def post_process(self, outputs, target_sizes): return 1",
+    "other parameters": "class A:\n    def {name}(self, maps, target_sizes): return 1",
+    "no sizes": "class A:\n    def {name}(self, outputs, threshold): return 1",
+    "by position": "class A:\n    def {name}(self, outputs, target_sizes, /): return 1",
+    "a closure": (
+        "class A:\n    def {name}(self, outputs, target_sizes): return __class__\n"
+    ),
+    "a static method": "class A:\n    {name} = staticmethod(lambda outputs, target_sizes: 1)",
+    "another object": "class A:\n    {name} = len",
+    "a function": "def {name}(self, outputs, target_sizes): return 1",
+    "no class": "class A: pass\n{name} = A()",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("which", OTHERS)
+def test_what_is_not_known(which, monkeypatch):
+    pytest.importorskip("transformers")
+    module = plant(monkeypatch, NAME, OTHERS[which].format(name=SEMANTIC))
+    before = {**vars(module)}, {**vars(getattr(module, "A", object))}
+    codes = [getattr(one, "__code__", None) for row in before for one in row.values()]
+    with rt.patch_transformers():
+        assert ({**vars(module)}, {**vars(getattr(module, "A", object))}) == before
+        assert [getattr(one, "__code__", None) for row in before for one in row.values()] == codes
+
+
+def test_what_is_known(caplog):
+    """All methods of these names are taken."""
+    own = {type(one) for name in FAMILIES for one in processors_of(name)}
+    with caplog.at_level("INFO", "roicy.torch"), rt.patch_transformers():
+        for one in own:
+            for name in _models.POST_PROCESSING:
+                if name in vars(one):
+                    code = inspect.unwrap(vars(one)[name]).__code__
+                    assert code.co_filename == _models.__file__
+    known = [one for one in caplog.records if "_processing_" in one.message]
+    assert {one.levelname for one in known} == {"INFO"}
+
+
+def processors_of(family):
+    return [one for folder in FAMILIES[family][0].split() for one in processors(folder)]
+
+
+def test_other_modules(monkeypatch):
+    """Classes of the same names elsewhere, and those that a module imports, stay as they are."""
+    pytest.importorskip("transformers")
+    source = DEFINITION.format("big")
+    elsewhere = plant(monkeypatch, "mine.models.segformer.image_processing_segformer", source)
+    beside = plant(monkeypatch, "transformers.models.mine.processing_mine", source)
+    importing = plant(monkeypatch, NAME, Processor=elsewhere.Processor)
+    derived = type("Derived", (segformer().__class__,), {})
+    before = [getattr(one.Processor, SEMANTIC).__code__ for one in (elsewhere, beside, importing)]
+    with rt.patch_transformers():
+        own = (elsewhere, beside, importing)
+        assert [getattr(one.Processor, SEMANTIC).__code__ for one in own] == before
+        # What is inherited is the same function.
+        assert getattr(derived, SEMANTIC).__code__.co_filename == _models.__file__
+
+
+def test_contexts(monkeypatch):
+    """Threads enter and leave, and an error leaves nothing behind."""
+    processor = segformer()
+    code = getattr(type(processor), SEMANTIC).__code__
+    outputs = SimpleNamespace(logits=smooth((1, 7, 24, 31)))
+    expected = processor.post_process_semantic_segmentation(outputs, SIZES[:1])
+    errors = []
+
+    def work():
+        try:
+            for _ in range(20):
+                with rt.patch_transformers():
+                    found = processor.post_process_semantic_segmentation(outputs, SIZES[:1])
+                assert_same(found, expected)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert errors == []
+    assert getattr(type(processor), SEMANTIC).__code__ is code
+    with pytest.raises(ZeroDivisionError), rt.patch_transformers():
+        1 / 0  # noqa: B018
+    with pytest.raises(AttributeError), rt.patch_transformers():
+        processor.post_process_semantic_segmentation(None, SIZES)
+    assert getattr(type(processor), SEMANTIC).__code__ is code
+    assert torch.overrides._get_current_function_mode() is None
+    assert type(interpolate(outputs.logits, (150, 200), mode="bilinear")) is torch.Tensor
+
+
+def test_imported_later():
+    """A module that is imported within the context is patched, and restored."""
+    name = "transformers.models.beit.image_processing_beit"
+    processors("beit")
+    for one in [one for one in sys.modules if one.startswith(name)]:
+        del sys.modules[one]
+    with rt.patch_transformers():
+        module = importlib.import_module(name)
+        function = getattr(module.BeitImageProcessor, SEMANTIC)
+        assert function.__code__.co_filename == _models.__file__
+    assert function.__code__.co_filename == module.__file__
+
+
+def test_other_rounding(monkeypatch):
+    """Where PyTorch rounds in another way, it enlarges."""
+    monkeypatch.setattr(_enlarged, "_is_exact", lambda: False)
+    monkeypatch.setattr(_enlarged, "Enlarged", None)
+    outputs = SimpleNamespace(logits=smooth((2, 7, 24, 31)))
+    expected = segformer().post_process_semantic_segmentation(outputs, SIZES)
+    with rt.patch_transformers():
+        assert_same(segformer().post_process_semantic_segmentation(outputs, SIZES), expected)
+
+
+def test_functions(rng):
+    """Functions on tensors are those on arrays."""
+    maps = smooth((2, 5, 9, 7))
+    array = maps.numpy()
+    out = torch.zeros((2, 60, 41), dtype=torch.uint8)
+    expected, values = roicy.label_map(array, (60, 41), values=True)
+    for given in (maps, maps.requires_grad_(), maps.detach().permute(1, 0, 2, 3).contiguous()):
+        given = given if given.shape[0] == 2 else given.permute(1, 0, 2, 3)
+        labels = rt.label_map(given, (60, 41))
+        assert labels.dtype is torch.int64
+        np.testing.assert_array_equal(labels, expected)
+    maps = maps.detach()
+    assert rt.label_map(maps, (60, 41), out=out) is out
+    np.testing.assert_array_equal(out, expected)
+    labels, best = rt.label_map(maps, (60, 41), values=True, dtype=torch.int16)
+    assert labels.dtype is torch.int16
+    np.testing.assert_array_equal(best, values)
+    half = rt.label_map(maps.bfloat16(), (60, 41), values=True)
+    exact = rt.label_map(maps.bfloat16().float(), (60, 41), values=True)
+    assert torch.equal(half[0], exact[0])
+    assert half[1].dtype is torch.float32
+    weights = [0.5, 1, 0.1, 0.7, 0.9]
+    for w in (weights, torch.tensor(weights), np.float32(weights)):
+        np.testing.assert_array_equal(
+            rt.label_map(maps, (60, 41), weights=w),
+            roicy.label_map(array, (60, 41), weights=np.float32(w)),
+        )
+    labels, segments = rt.label_segments(maps, (60, 41), codes=True)
+    assert labels.dtype is torch.int64
+    assert segments == roicy.label_segments(array, (60, 41), codes=True)[1]
+    assert rt.label_segments(maps, (60, 41), out=out)[0] is out
+    masks = rt.resize_masks(maps, (60, 41), via=(30, 30))
+    np.testing.assert_array_equal(masks, roicy.resize_masks(array, (60, 41), via=(30, 30)))
+    assert masks.dtype is torch.bool
+    wide = torch.zeros((2, 5, 60, 41), dtype=torch.bool)
+    assert rt.resize_masks(maps, (60, 41), via=(30, 30), out=wide) is wide
+    assert torch.equal(wide, masks)
+    codes = rt.resize_masks(maps, (60, 41), format="rle")
+    assert codes == roicy.resize_masks(array, (60, 41), format="rle")
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "message"),
+    [
+        ("label_map", {"maps": np.ones((3, 4, 5))}, "maps: numpy.ndarray, expected a torch.Tensor"),
+        ("label_map", {"maps": torch.ones((3, 4, 5), device="meta")}, "maps: meta, expected"),
+        ("label_map", {"dtype": np.int64}, "dtype: <class 'numpy.int64'>, expected a torch.dtype"),
+        ("label_map", {"dtype": torch.float32}, "dtype: 'float32', expected a type of integers"),
+        ("label_map", {"dtype": torch.bool}, "dtype: 'bool', expected a type of integers"),
+        ("label_map", {"dtype": torch.int8, "threshold": 1}, "dtype: int8, expected a type that"),
+        ("label_segments", {"out": np.ones((6, 7))}, "out: numpy.ndarray, expected a torch.Tensor"),
+        ("resize_masks", {"threshold": None}, "threshold: None, expected a number"),
+    ],
+)  # fmt: skip
+def test_wrong_arguments(name, given, message):
+    given = {"maps": torch.ones((3, 4, 5)), "size": (6, 7), **given}
+    with pytest.raises((TypeError, ValueError)) as caught:
+        getattr(rt, name)(given.pop("maps"), given.pop("size"), **given)
+    assert str(caught.value).startswith(message)
