@@ -600,8 +600,9 @@ def test_wrong_sizes(n, size, rng):
     inputs = {"X": maps_of(rng, (n, C, H, W)), "size": np.array(size)}
     with pytest.raises(Exception, match=rf"labels of 'X' -> 'Y': maps of shape \({n}, 5, 6, 7\)"):
         session.run(None, inputs)
-    with pytest.raises(Exception, match="Resize|size"):
-        alone(parsed(text, 18)).run(None, inputs)
+    if max(size) < 99:  # ONNX Runtime asks for the memory of more
+        with pytest.raises(Exception, match="Resize|size"):
+            alone(parsed(text, 18)).run(None, inputs)
 
 
 def test_groups_are_an_option(rng):
