@@ -89,9 +89,9 @@ extern void kmp_set_defaults(const char *) __attribute__((weak));
 #define IS_LLVMS 0
 #endif
 static __thread int dismissed = 0, milliseconds = 0;
-static __thread int team = 1; /* threads of the last team of this thread */
+static __thread int last_team = 1; /* threads of the last team of this thread: only itself */
 static void before_fork(void) {
-    team = 1;
+    last_team = 1;
     if (IS_LLVMS)
         milliseconds = kmp_get_blocktime();
 #if __GNUC__ >= 9
@@ -125,17 +125,17 @@ static int startable(int wanted) {
     pthread_t on_trial[MOST_AT_ONCE];
     pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
     int count = 0;
-    if (wanted > team) {
+    if (wanted > last_team) {
         pthread_mutex_lock(&gate);
-        while (count < wanted - team && count < MOST_AT_ONCE &&
+        while (count < wanted - last_team && count < MOST_AT_ONCE &&
                pthread_create(&on_trial[count], NULL, wait_for, &gate) == 0)
             count++;
         pthread_mutex_unlock(&gate);
         for (int i = 0; i < count; i++)
             pthread_join(on_trial[i], NULL);
-        wanted = team + count;
+        wanted = last_team + count;
     }
-    team = wanted;
+    last_team = wanted;
     return wanted;
 }
 #else

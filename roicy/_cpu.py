@@ -1,8 +1,8 @@
 """The backend of NumPy arrays: it makes the plan of a call, and runs it.
 
 Only this file makes plans and calls the kernels that carry them out; crops and masks have no
-plan.  In each step, a plan takes as many boxes as its
-tables have room for, and the kernels of a pass compute them.
+plan.  In each step, a plan takes as many boxes as its tables have room for, and the kernels of a
+pass compute them.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ def backward_boxes(plan: Plan, grad: np.ndarray) -> Any:
     """Return the gradients of the boxes of weighted sums, in the format that boxes came in."""
     boxes = plan.given_boxes
     listed = isinstance(boxes, (list, tuple))
-    columns = plan.edges if listed else boxes.shape[1]  # the first may be the image
+    columns = plan.box_numbers if listed else boxes.shape[1]  # the first may be the image
     out = np.empty((plan.count, columns), plan.dtype)
     plan.grad_boxes(grad, out, MAX_BOXES)
     if not listed:

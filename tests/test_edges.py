@@ -221,7 +221,7 @@ class TestBatchIndicesBeyondTheTypeOfTheBoxes:
         """Return ramps times the number of their image, gradients, boxes, and options."""
         kind = pytest.importorskip("ml_dtypes").bfloat16 if kind == "bfloat16" else np.dtype(kind)
         numbers = np.arange(MANY).reshape(-1, 1, 1, 1)
-        ramps = numbers * np.arange(4) * np.ones((4, 1))
+        ramps = numbers * np.arange(6) * np.ones((6, 1))  # boxes end before the last pixel
         rows = np.tile(np.array([1, 1, 3, 3]).astype(kind), (MANY, 1))
         boxes = list(rows[:, None]) if listed else rows
         given = ramps.astype(dtype), boxes, 1 + numbers.astype(dtype)

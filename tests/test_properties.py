@@ -1,5 +1,7 @@
 """Random shapes, boxes and parameters agree with the plain definition."""
 
+import inspect
+
 import numpy as np
 import pytest
 import reference
@@ -36,7 +38,7 @@ def problems(draw):
         dtype,
     ).reshape(count, 5)
     parameters = {"spatial_scale": draw(st.sampled_from([1.0, 0.5, 0.0625, 0.7, 1.3]))}
-    if "align" in name:
+    if "sampling_ratio" in inspect.signature(operator(name)).parameters:
         parameters["sampling_ratio"] = draw(st.integers(-1, 4))
     if name == "roi_align":
         parameters["aligned"] = draw(st.booleans())

@@ -390,8 +390,8 @@ cdef class Plan:
         return self.call.boxes.count
 
     @property
-    def edges(self):
-        """Numbers of a box that have gradients."""
+    def box_numbers(self):
+        """Numbers of a box: 4, or 5 if it is turned."""
         return self.call.boxes.width
 
     @property

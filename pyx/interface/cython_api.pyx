@@ -62,6 +62,7 @@ cdef void set_operation(Call *call, const Request *request) noexcept nogil:
     """Set the rule and the purpose, as roicy/_table.py and operators.py do."""
     cdef int row = request.operation // 3, direction = request.operation % 3
     cdef int[4] kinds = [RULE_SAMPLED, RULE_SAMPLED, RULE_INTEGRATED, RULE_QUANTISED]
+    # Purposes are listed as forward, gradient of the input, gradient of the boxes.
     call.purpose = (FORWARD if row < 3 else MAX_PIXEL) + direction
     call.position_sensitive = row == 1
     call.rule.kind = kinds[row]

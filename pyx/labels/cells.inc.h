@@ -91,7 +91,8 @@ static NOINLINE void NAME(read_numbers)(const struct labels *job, const char *fr
 /* Reads numbers of a row of a map that lies between two slices of a volume. */
 static NOINLINE void NAME(mix_numbers)(const struct labels *job, const char *from, ptrdiff_t count,
                                        ptrdiff_t padded, const struct TILE *tile, REAL *to) {
-    const REAL first = (REAL)job->slices[0], second = (REAL)job->slices[1], *line = tile->line;
+    const REAL first = (REAL)job->slice_weights[0], second = (REAL)job->slice_weights[1],
+               *line = tile->line;
     NAME(read_numbers)(job, from, count, padded, to);
     NAME(read_numbers)(job, from + job->beside, count, padded, tile->line);
 #pragma omp simd

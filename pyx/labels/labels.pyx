@@ -65,9 +65,9 @@ cdef Labels picture_of(const Job *job, Py_ssize_t i) noexcept nogil:
     call.mixed = not call.nearest
     call.beside = job.slice if z.at[at] < z.last else 0
     if job.size == sizeof(double):
-        call.slices[0], call.slices[1] = (<double*>z.low_weight)[at], (<double*>z.high_weight)[at]
+        call.slice_weights = [(<double*>z.low_weight)[at], (<double*>z.high_weight)[at]]
     else:
-        call.slices[0], call.slices[1] = (<float*>z.low_weight)[at], (<float*>z.high_weight)[at]
+        call.slice_weights = [(<float*>z.low_weight)[at], (<float*>z.high_weight)[at]]
     return call
 
 

@@ -35,10 +35,10 @@ struct labels {
     struct labels_axis y, x;
     const struct labels_axis *before; /* [2], y and x: of an enlargement before this one; or NULL */
     int nearest;
-    int mixed;            /* numbers are those of two slices of a volume, times their weights */
-    ptrdiff_t beside;     /* from a number to that of the second slice */
-    double slices[2];     /* the weights, of type REAL */
-    const void *weights;  /* REAL, [classes], 0 to 1: what enlarged numbers are multiplied by */
+    int mixed;               /* numbers are those of two slices of a volume, times their weights */
+    ptrdiff_t beside;        /* from a number to that of the second slice */
+    double slice_weights[2]; /* of type REAL */
+    const void *weights;     /* REAL, [classes], 0 to 1: what enlarged numbers are multiplied by */
     const int64_t *names; /* [classes + 1]: labels of classes, and of what is below the threshold */
     int bounded;          /* there is a threshold */
     double threshold;     /* a REAL */

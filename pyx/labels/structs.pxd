@@ -30,7 +30,7 @@ cdef extern from "labels/structs.h":
         const LabelsAxis *before
         bint nearest, mixed
         Py_ssize_t beside
-        double[2] slices
+        double[2] slice_weights
         const void *weights
         const int64_t *names
         bint bounded

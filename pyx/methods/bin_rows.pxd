@@ -96,7 +96,7 @@ cdef inline void sum_channels(
     cdef const char *start = source.start
     cdef int channels = <int>job.channels, columns = part.q1 - part.q0, c
     cdef Py_ssize_t step = 1 if interleaved else columns      # between channels
-    cdef const ImageTable *images = <const ImageTable*>job.images
+    cdef const ImageTable *images = <const ImageTable*>job.image_table
     cdef Strip strip
     cdef Lines y, x
     cdef Sums sums

@@ -299,7 +299,7 @@ cdef inline void accumulate_pixel_rows(
     bins.start, bins.step, bins.stride = row_0, lanes, job.out_strides.y
     strips.start, strips.step, strips.stride = strip - part.q0 * width, lanes, width
     strips.count = part.blocks
-    for y in range(y_axis.first, y_axis.stop):
+    for y in range(y_axis.first, y_axis.stop):      # places in y_axis.pixels
         y_bins.spans = bins_of_pixel(y_axis, y, clipped)
         if job.out_strides.x == width:      # bins lie end to end: one run
             bins.count = qs * part.blocks

@@ -31,12 +31,12 @@ cdef enum:
     SLOPE_GROUPS = 8               # groups of them computed together, read in place    # R276
 
 cdef enum:
-    MAX_BOX_NUMBERS = 5            # y1, y2, x1, x2; of turned boxes cx, cy, w, h and angle
+    MAX_BOX_NUMBERS = 5            # summed as y1, y2, x1, x2, or cx, cy, w, h, angle
 
 
 cdef struct Slopes:                # of the channel blocks of a step: some groups of them
     Walk walk
-    Tile[SLOPE_BLOCKS] tiles  # of each block but the first, where they are packed
+    Tile[SLOPE_BLOCKS] tiles       # of each block but the first, where they are packed
     Pixels[SLOPE_GROUPS] groups    # what is loaded of them
     SlopeTaps taps                 # where they are, and the slopes of their weights
     Lanes bins                     # the gradient of the part's bins

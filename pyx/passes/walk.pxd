@@ -272,7 +272,7 @@ cdef struct Walk:                  # a part, where its pixels come from, and whe
     bint joined                    # the part is of all its blocks at once, which lie together
     bint may_join                  # whether the pass computes several blocks at once
     Map map
-    Tile tile                 # of the part's block
+    Tile tile                      # of the part's block
     Py_ssize_t opened              # that block
     Target target
     Scratch scratch

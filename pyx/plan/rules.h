@@ -33,6 +33,7 @@
 #define RULE_KIND(kind, name) RULE_##kind,
 enum rule_kind { RULE_KINDS(RULE_KIND) RULE_COUNT };
 
+/* All fields are ints: calls compare them, and the GPU takes them, as a row of int32. */
 struct rule {
     int kind;
     int sampling_ratio; /* samples per bin and axis; 0 or less: ceil(size of a bin) */
@@ -456,9 +457,9 @@ RULE_FN int NAME(bin_taps)(const struct rule *rule, const struct box_axis *axis,
         NAME(integrated_bin)(axis, p, out);
     else if (rule->kind == RULE_BILINEAR || rule->kind == RULE_NEAREST)
         NAME(single_sample)(rule, axis, p, out);
-    else
+    else if (rule->kind == RULE_UNIFORM || rule->kind == RULE_ROUNDED)
         NAME(uniform_bin)(rule, axis, p, out);
-    return 0;
+    return 0; /* a rule without a line has no taps, which tests see */
 }
 
 /* Writes the taps of all bins of an axis.  The first of them is tap `start` of the tables.

@@ -169,7 +169,7 @@ cdef struct SlopesJob:             # what only gradients of boxes need
 
 cdef struct LevelJob:              # what a call does with one level; most often there is only one
     const Simd *simd               # functions for the type of the computation
-    const void *images             # those of images/table.h, whose sums of rows bin_rows takes
+    const void *image_table        # those of images/table.h, whose sums of rows bin_rows takes
     Map map
     Scale scale                    # from coordinates of boxes to pixels of the map
     Order order
@@ -177,7 +177,7 @@ cdef struct LevelJob:              # what a call does with one level; most often
     Layout layout
     int purpose
     bint position_sensitive        # each bin has channels of its own
-    int box_numbers                # 4: y1, y2, x1, x2; 5: those of a turned box
+    int box_numbers                # of a box: 4, or 5 if it is turned
     int store                      # of enum store of simd/structs.h
     int ph
     int pw

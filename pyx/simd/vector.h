@@ -27,6 +27,7 @@
 /* Vectors, aligned and not. */
 typedef float vector_float __attribute__((vector_size(VECTOR_BYTES)));
 typedef double vector_double __attribute__((vector_size(VECTOR_BYTES)));
+/* As many lanes, for comparisons and shuffles. */
 typedef int32_t indices_float __attribute__((vector_size(VECTOR_BYTES)));
 typedef int64_t indices_double __attribute__((vector_size(VECTOR_BYTES)));
 typedef float unaligned_float

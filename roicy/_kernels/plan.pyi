@@ -49,7 +49,7 @@ class Plan:
     maps: tuple[np.ndarray, ...]
     count: int
     dtype: np.dtype
-    edges: int
+    box_numbers: int
     layout: Layout
     levels: int
     max_threads: int

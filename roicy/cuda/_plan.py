@@ -18,7 +18,7 @@ from .. import _arguments
 from .._arguments import Layout
 from .._kernels.plan import Rule
 from .._levels import Scale, Shape
-from .._table import CORNERS, QUANTISED, Operator
+from .._table import CORNERS, MAX_PIXEL, Operator
 from ._arrays import Boxes
 from ._launch import CHANNELS_OF_THREAD, LANES, ROTATED_BYTES, STRUCTURES, TABLES, cupy, launch
 
@@ -60,7 +60,7 @@ class Plan:
         """
         if self.rotated:
             return 0, 0, 0
-        if self.rule == QUANTISED:
+        if self.operator.reduction is MAX_PIXEL:
             return 1, 1, sum(self.bins)
         most = 2 * self.rule.sampling_ratio if self.rule.sampling_ratio > 0 else 2**31
         y, x = (min(max(sides), most) for sides in zip(*self.sizes, strict=True))

@@ -51,7 +51,7 @@ class Masks(NamedTuple):
     """What pasted masks are: numbers of struct MaskNode of ``pyx/provider/masks.pxd``."""
 
     rule: int  # of masks.RULES
-    padding: int
+    padding: int  # zeros around a mask, in its pixels
     truncated: bool = False  # boxes are of whole pixels
     size: tuple[int, ...] = ()  # of images; none: inputs say it
 
