@@ -19,8 +19,15 @@ from torch_calls import plant  # noqa: E402
 from roicy.torch import _enlarged, _models  # noqa: E402
 
 interpolate = torch.nn.functional.interpolate
-# PyTorch's kernels have fused multiply-adds where the processor has them.
-FUSED = _dispatch.ISA != "baseline"
+
+
+def is_exact(*counts):
+    """Whether PyTorch rounds as roicy does, for numbers of maps."""
+    is_alone = torch.get_num_threads() == 1
+    return all([_enlarged._is_exact(count, is_alone) for count in counts])
+
+
+EXACT = is_exact(1, 2, 4, 5)
 SEMANTIC, INSTANCE, PANOPTIC, MASKS = _models.POST_PROCESSING
 SIZES = [(150, 203), (97, 120)]
 
@@ -143,7 +150,7 @@ def test_processors(family, folder, enlarged):
         expected = call(outputs(), target_sizes=SIZES, **given)
         with rt.patch_transformers():
             assert_same(call(outputs(), target_sizes=SIZES, **given), expected)
-            if FUSED and (family, folder) not in ENLARGED:
+            if EXACT and (family, folder) not in ENLARGED:
                 assert enlarged == []
             with torch.inference_mode():
                 assert_same(call(outputs(), target_sizes=SIZES, **given), expected)
@@ -151,9 +158,18 @@ def test_processors(family, folder, enlarged):
             assert any(one.get("segments_info", one.get("scores")) is not None for one in expected)
 
 
+@pytest.fixture(params=[1, 2])
+def threads(request):
+    before = torch.get_num_threads()
+    torch.set_num_threads(request.param)
+    yield request.param
+    torch.set_num_threads(before)
+
+
 @pytest.mark.parametrize("given", [{}, {"mask_threshold": 0.7}, {"binarize": False}, "arrays"])
 @pytest.mark.parametrize("folder", ["sam", "sam2", "sam2_video", "sam3"])
-def test_prompts(folder, given, enlarged):
+def test_prompts(folder, given, threads, enlarged):
+    """On one thread PyTorch may have another order for three maps, and then enlarges them."""
     for processor in processors(folder):
         if not hasattr(type(processor), MASKS):
             continue
@@ -170,8 +186,27 @@ def test_prompts(folder, given, enlarged):
         expected = compute()
         with rt.patch_transformers():
             assert_same(compute(), expected)
-        assert (enlarged == []) == ("binarize" not in given and FUSED)
+        if EXACT and "binarize" in given:
+            assert enlarged != []
+        elif is_exact(1, 3):
+            assert enlarged == []
         assert expected[0].to(bool).any()
+
+
+@pytest.mark.skipif(_dispatch.ISA == "baseline", reason="PyTorch rounds fused products")
+def test_exact():
+    """Both have fused multiply-adds where the processor has them."""
+    assert EXACT == (torch.backends.cpu.get_cpu_capability() != "DEFAULT")
+
+
+def test_numbers_of_maps(threads):
+    """What is taken has PyTorch's bits, for all numbers of maps."""
+    for count in range(1, 9):
+        maps = smooth((2, count, 13, 17)).contiguous()
+        found = roicy.label_map(maps.numpy(), (131, 90), values=True)[1]
+        if is_exact(min(count, 5)):
+            expected = interpolate(maps, (131, 90), mode="bilinear").amax(1)
+            np.testing.assert_array_equal(found, expected)
 
 
 def segformer():
@@ -200,7 +235,6 @@ CHANGES = {  # of the maps, and whether PyTorch enlarges them
 @pytest.mark.parametrize("which", CHANGES)
 def test_maps(which, monkeypatch):
     change, is_left = CHANGES[which]
-    _enlarged._is_exact()  # which calls label_map once in a process
     calls = []
     original = _enlarged._masks.label_map
     monkeypatch.setattr(
@@ -215,7 +249,7 @@ def test_maps(which, monkeypatch):
             with rt.patch_transformers():
                 found = compute_or_error(outputs, sizes, given)
             assert_same(found, expected)
-            if FUSED and (sizes is SIZES or sizes is small):
+            if EXACT and (sizes is SIZES or sizes is small):
                 assert len(calls) == (0 if is_left else 1 + (sizes is SIZES))
 
 
@@ -434,7 +468,7 @@ def test_imported_later():
 
 def test_other_rounding(monkeypatch):
     """Where PyTorch rounds in another way, it enlarges."""
-    monkeypatch.setattr(_enlarged, "_is_exact", lambda: False)
+    monkeypatch.setattr(_enlarged, "_is_exact", lambda count, is_alone: False)
     monkeypatch.setattr(_enlarged, "Enlarged", None)
     outputs = SimpleNamespace(logits=smooth((2, 7, 24, 31)))
     expected = segformer().post_process_semantic_segmentation(outputs, SIZES)

@@ -162,6 +162,15 @@ def label_segments(
     ------
     TypeError, ValueError
         As :func:`roicy.label_segments`.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import roicy.torch
+    >>> maps = torch.tensor([[[4.0, 0.0], [4.0, 0.0]], [[1.0, 1.0], [1.0, 2.0]]])
+    >>> labels, segments = roicy.torch.label_segments(maps, (3, 5))
+    >>> segments[1]
+    {'id': 1, 'area': 6, 'bbox': [3, 0, 2, 3], 'segmentation': None}
     """
     found, segments = labels_of_numpy.label_segments(
         **_tensors.arrays(maps=maps, out=out), size=size, layout=layout,
@@ -207,6 +216,16 @@ def resize_masks(
     Notes
     -----
     No gradient flows through it.
+
+    Examples
+    --------
+    >>> import torch
+    >>> import roicy.torch
+    >>> masks = torch.tensor([[[1.0, -1.0], [-1.0, -1.0]]])
+    >>> roicy.torch.resize_masks(masks, (3, 5)).int()
+    tensor([[[1, 1, 0, 0, 0],
+             [0, 0, 0, 0, 0],
+             [0, 0, 0, 0, 0]]], dtype=torch.int32)
     """
     result = labels_of_numpy.resize_masks(
         **_tensors.arrays(masks=masks, out=out), size=size, threshold=threshold,
