@@ -8,16 +8,19 @@ before all tasks, and where they are not upright, what each of them reads, or th
 less.
 """
 from cpython.buffer cimport Py_buffer
+from cpython.bytes cimport PyBytes_AS_STRING
 from libc.math cimport INFINITY, fabs
-from libc.stdint cimport INT32_MAX, int32_t, uint8_t
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
 from libc.string cimport memcpy, memset
 
 from images.buffers cimport buffer_of, memory_of
+from images.resize cimport Picture, ResizeJob, first_of, run_resize, set_room, stop_of
 from images.structs cimport (BYTE, CROP_CHANNELS, CROP_COLUMNS, CROP_ROWS, CROP_RUN, CROP_TRIANGLES,
                              CROP_YUV, WARP_SAMPLES, YUV_SPARE, Axis, CropPixels as Pixels,
-                             CropTarget as Target, Lines, Plane, Source, Span, Strip, Sums, Warp,
-                             Yuv, crop_axis_hull, crop_axis_limit, crop_axis_set, crop_within)
-from roicy._kernels.isa cimport tables
+                             CropTarget as Target, FilterAxis, Lines, Plane, ResizeAxis, ResizePair,
+                             Source, Span, Strip, Sums, Warp, Yuv, crop_axis_hull, crop_axis_limit,
+                             crop_axis_set, crop_within, filter_axis_of, filter_pairs, filter_span)
+from roicy._kernels.isa cimport tables as functions
 from simd.structs cimport ASSERT
 from simd.table cimport Simd
 from threads cimport Team, run_call, run_tasks
@@ -33,6 +36,7 @@ cdef enum:
     CROP_TASK_NUMBERS = 1 << 26    # of a task at most, times their cost: 0.2 s         # no record
 
 cdef enum:
+    RESIZE_SERIAL_TAPS = 16384     # taps that are computed with the lock held, 0.1 ms  # no record
     GROUPS = CROP_COLUMNS_AT_ONCE // CROP_COLUMNS
     CONVERTED_ROWS = CROP_CONVERTED // (3 * (CROP_RUN + 2))   # of a strip of CROP_RUN pixels
 
@@ -416,11 +420,10 @@ cdef int plan_conversion(
     A region is a frame as far as boxes read it, or what a box that is not upright reads.  Regions
     become frames of bytes, which the job then has instead of its own.
     """
-    cdef Py_ssize_t i, count = frames, size = 0
+    cdef Py_ssize_t i, count = frames
     cdef Region *regions = <Region*>memory_of(kept, (frames + job.count) * sizeof(Region), True)
     cdef Region *region = regions + frames
     cdef double cost = 0, together = 0
-    cdef char *to
     for i in range(job.count):
         cost += region_of(job, i, region + i)
         unite(regions + job.images[i], region + i)
@@ -430,6 +433,16 @@ cdef int plan_conversion(
         regions, count, job.images = region, job.count, NULL
     elif not job.warped and 100 * cost <= CROP_OVERLAP * together:
         return 0
+    convert_regions(job, conversion, regions, count, kept)
+    return 0
+
+
+cdef int convert_regions(
+        CropJob *job, Conversion *conversion, const Region *regions, Py_ssize_t count,
+        list kept) except -1:
+    """Plan to convert regions of YCbCr.  They become the frames of the job."""
+    cdef Py_ssize_t i, size = 0
+    cdef char *to
     job.frames = <Source*>memory_of(kept, count * sizeof(Source), False)
     for i in range(count):
         size += (regions[i].stop[0] - regions[i].low[0]) * stride_of(regions + i)
@@ -438,8 +451,8 @@ cdef int plan_conversion(
         if regions[i].frame != NULL:
             job.frames[i] = dense_bytes(
                 regions[i].frame, to, stride_of(regions + i), regions[i].low[0], regions[i].low[1])
-            memcpy(job.frames[i].low, regions[i].low, sizeof(region.low))
-            memcpy(job.frames[i].stop, regions[i].stop, sizeof(region.stop))
+            memcpy(job.frames[i].low, regions[i].low, sizeof(regions[i].low))
+            memcpy(job.frames[i].stop, regions[i].stop, sizeof(regions[i].stop))
             to += (regions[i].stop[0] - regions[i].low[0]) * stride_of(regions + i)
     conversion.simd, conversion.regions, conversion.converted = job.simd, regions, job.frames
     conversion.regions_count = count
@@ -578,7 +591,7 @@ def crop(frames, place, pixels, options, out):
     cdef list kept = []
     cdef int c, p
     memset(&call, 0, sizeof(call))
-    job.simd, job.threads = tables, options.threads
+    job.simd, job.threads = functions, options.threads
     set_target(job, buffer_of(kept, out), ord(options.kind))
     job.rule, job.repeats = options.rule, options.repeats
     job.target.zero, job.target.flip = options.zero, options.flip
@@ -595,3 +608,151 @@ def crop(frames, place, pixels, options, out):
         plan_conversion(job, &call.conversion, frames.count, kept)
     divide(job)
     run_call(compute, &call, call.conversion.regions_count == 0 and is_small(job))
+
+
+cdef struct Taps:                  # of an axis, which are computed
+    FilterAxis axis
+    int32_t[2] *spans
+    int32_t most
+    double *weights
+    ResizePair *pairs
+
+
+cdef int compute_taps(void *given, Team *team) noexcept nogil:
+    cdef Taps *taps = <Taps*>given
+    cdef int32_t i
+    for i in range(taps.axis.count):
+        filter_pairs(&taps.axis, i, taps.spans[i], taps.weights,
+                     taps.pairs + i * ((taps.most + 1) // 2))
+    return 0
+
+
+def taps_of(int32_t extent, double low, double high, int32_t count, int filter):
+    """Return how many taps an output pixel of an axis has at most, and all spans and pairs of taps.
+
+    The pixels from `low` to `high` of `extent` become `count`.  filter: of filters.h.
+    """
+    cdef Taps taps
+    cdef list kept = []
+    cdef int32_t i
+    taps.axis, taps.most = filter_axis_of(low, high, extent, count, filter), 0
+    taps.spans = <int32_t[2]*>memory_of(kept, count * sizeof(taps.spans[0]), False)
+    for i in range(count):
+        filter_span(&taps.axis, i, taps.spans[i])
+        taps.most = max(taps.most, taps.spans[i][1])
+    taps.pairs = <ResizePair*>memory_of(
+        kept, count * ((<Py_ssize_t>taps.most + 1) // 2 * sizeof(ResizePair)), True)
+    taps.weights = <double*>memory_of(kept, (<Py_ssize_t>taps.most + 1) * sizeof(double), False)
+    run_call(compute_taps, &taps, <double>count * taps.most <= RESIZE_SERIAL_TAPS)
+    return taps.most, kept[0], kept[1]
+
+
+cdef struct WholeResize:           # a call: pixels that are converted, and boxes
+    Conversion conversion
+    ResizeJob job
+
+
+cdef int compute_resize(void *given, Team *team) noexcept nogil:
+    cdef WholeResize *call = <WholeResize*>given
+    cdef const Conversion *conversion = &call.conversion
+    if conversion.regions_count > 0 and run_tasks(
+            conversion, conversion.regions_count * conversion.parts, call.job.threads,
+            sizeof(Source), convert_task, team) < 0:
+        return -1
+    return run_resize(&call.job, team)
+
+
+cdef int set_axis(ResizeAxis *axis, int32_t count, int64_t table, list tables) except -1:
+    """table: of `tables`, or below 0 for an axis that keeps its pixels."""
+    axis.count, axis.taps, axis.spans, axis.pairs = count, 0, NULL, NULL
+    if table >= 0:
+        axis.taps, spans, pairs = tables[table]
+        axis.spans = <const int32_t*>PyBytes_AS_STRING(spans)
+        axis.pairs = <const ResizePair*>PyBytes_AS_STRING(pairs)
+    return 0
+
+
+cdef double set_pictures(
+        ResizeJob *job, const CropJob *frames, Region *regions, const int64_t[:, ::1] rows,
+        list tables, list kept) except -1:
+    """Boxes, and what they read of each frame; return about how many numbers are summed."""
+    cdef Picture *picture = <Picture*>memory_of(kept, job.count * sizeof(Picture), True)
+    cdef Region region
+    cdef Py_ssize_t k
+    cdef double cost = 0, across
+    job.pictures = picture
+    for k in range(job.count):
+        picture.frame = region.frame = frames.frames + rows[k, 0]
+        picture.at_y, picture.at_x = rows[k, 1], rows[k, 2]
+        set_axis(&picture.y, <int32_t>rows[k, 3], rows[k, 5], tables)
+        set_axis(&picture.x, <int32_t>rows[k, 4], rows[k, 6], tables)
+        picture.y_first = rows[k, 7] != 0
+        picture.top, picture.left = <int32_t>rows[k, 8], <int32_t>rows[k, 9]
+        region.low[0] = <int32_t>picture.at_y + first_of(&picture.y, 0)
+        region.stop[0] = <int32_t>picture.at_y + stop_of(&picture.y, picture.y.count - 1)
+        region.low[1] = <int32_t>(picture.at_x + first_of(&picture.x, 0)) & ~1
+        region.stop[1] = <int32_t>picture.at_x + stop_of(&picture.x, picture.x.count - 1)
+        across = region.stop[1] - region.low[1] if picture.y_first else picture.x.count
+        cost += <double>picture.y.count * across * (2 + picture.y.taps)
+        across = picture.y.count if picture.y_first else region.stop[0] - region.low[0]
+        cost += across * picture.x.count * picture.x.taps
+        if regions != NULL:
+            unite(regions + rows[k, 0], &region)
+        picture += 1
+    return cost * job.channels / 8
+
+
+def resize(frames, const int64_t[:, ::1] rows, list tables, target, out, int threads):
+    """Resize boxes of frames as Pillow does.
+
+    rows: (K, 10) of frame, y and x of its pixel (0, 0), height, width, and of their taps which of
+    `tables`, whether y is first, and where it begins in the result; target: as in
+    roicy/cropping/resizing.py; out: written to.
+    """
+    cdef WholeResize call
+    cdef CropJob source
+    cdef ResizeJob *job = &call.job
+    cdef Region *regions = NULL
+    cdef list kept = []
+    cdef Py_buffer *view
+    cdef double cost
+    cdef int c
+    memset(&call, 0, sizeof(call))
+    memset(&source, 0, sizeof(source))
+    source.simd = job.simd = functions
+    source.threads = job.threads = threads
+    source.pixels.channels = frames.channels
+    set_frames(&source, kept, frames)
+    job.pitch = 1 if frames.planar else frames.channels
+    job.channels = <int>len(target.places)
+    job.planes = job.channels if frames.planar else 1
+    view = buffer_of(kept, out)
+    job.out, job.stride_k, job.count = <char*>view.buf, view.strides[0], view.shape[0]
+    view = buffer_of(kept, target.rows)
+    job.rows, job.height = <const Py_ssize_t*>view.buf, <int32_t>view.shape[0]
+    view = buffer_of(kept, target.columns)
+    job.target.columns, job.target.run, job.width = (
+        <const Py_ssize_t*>view.buf, target.run, target.width)
+    job.target.step, job.target.itemsize = target.step, out.itemsize
+    job.target.repeats, job.target.repeat_step = target.repeats, target.repeat_step
+    view = buffer_of(kept, target.table)
+    for c in range(job.channels):
+        job.target.places[c] = target.places[c]
+        job.target.tables[c] = <const char*>view.buf + c * view.strides[0]
+    if job.count == 0 or job.channels == 0:
+        return
+    if frames.yuv is not None:
+        regions = <Region*>memory_of(kept, frames.count * sizeof(Region), True)
+    cost = set_pictures(job, &source, regions, rows, tables, kept)
+    if regions != NULL:
+        convert_regions(&source, &call.conversion, regions, frames.count, kept)
+        for c in range(job.count):
+            (<Picture*>job.pictures)[c].frame = source.frames + rows[c, 0]
+    set_room(job)
+    job.parts = <Py_ssize_t>(cost / job.count / CROP_TASK_NUMBERS) + 1
+    if cost < CROP_SERIAL_NUMBERS:
+        job.threads = 1
+    elif threads > 1 and job.count < TASKS_PER_THREAD * threads:
+        job.parts = max(job.parts, (TASKS_PER_THREAD * threads + job.count - 1) // job.count)
+    job.parts = min(job.parts, (job.height + 7) // 8)
+    run_call(compute_resize, &call, regions == NULL and cost < CROP_SERIAL_NUMBERS)

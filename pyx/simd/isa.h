@@ -2,6 +2,7 @@
    with the flags of that instruction set. */
 #include "attention/attention.h"
 #include "images/masks.h"
+#include "images/resize.h"
 #include "images/rows.h"
 #include "images/store.h"
 #include "images/warp.h"
@@ -59,6 +60,10 @@
      .crop_store = crop_store,                                                                     \
      .crop_spans = crop_spans,                                                                     \
      .crop_convert = crop_convert,                                                                 \
+     .resize_line = resize_line,                                                                   \
+     .resize_columns = resize_columns,                                                             \
+     .resize_transpose = resize_transpose,                                                         \
+     .resize_store = resize_store,                                                                 \
      .warp_set = warp_set,                                                                         \
      .warp_hull = warp_hull,                                                                       \
      .warp_pixels = warp_pixels,                                                                   \

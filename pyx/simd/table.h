@@ -124,6 +124,16 @@ struct simd {
     void (*warp_pixels)(const struct crop_source *source, const struct warp *warp,
                         const struct crop_target *target, int32_t p, int32_t width, char *row);
 
+    /* images/resize.h */
+    void (*resize_line)(const struct resize_axis *axis, int i, const uint8_t *from, ptrdiff_t step,
+                        ptrdiff_t count, uint8_t *to);
+    void (*resize_columns)(const struct resize_axis *axis, int first, int stop, int pitch,
+                           int channels, int rows, const uint8_t *lines, uint8_t *to);
+    void (*resize_transpose)(const uint8_t *from, ptrdiff_t step, int rows, int columns,
+                             uint8_t *to, ptrdiff_t to_step);
+    void (*resize_store)(const struct resize_target *target, const uint8_t *from, int pitch,
+                         int channels, int first, int stop, char *row);
+
     /* images/masks.h */
     void (*mask_open)(struct mask_lines *lines, const struct masks *masks, ptrdiff_t k);
     void (*mask_mix)(struct mask_lines *lines, const struct masks *masks, ptrdiff_t k,

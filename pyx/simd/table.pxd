@@ -6,8 +6,8 @@ table, float or double.
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from attention.structs cimport Attention, Part
-from images.structs cimport (Axis, CropPixels, CropTarget, Lines, MaskLines, Masks, Source, Span,
-                             Strip, Sums, Warp)
+from images.structs cimport (Axis, CropPixels, CropTarget, Lines, MaskLines, Masks, ResizeAxis,
+                             ResizeTarget, Source, Span, Strip, Sums, Warp)
 from labels.structs cimport Labels, LabelsAxis, LabelsPart
 from simd.structs cimport (Pixels, PlaneRows, Samples, SlopeTaps, Stream, Strides, Taps, Target,
                            Tile, Vectors, View, Window, Winners)
@@ -153,6 +153,18 @@ cdef extern from "simd/table.h":
         void (*warp_pixels)(
             const Source *source, const Warp *warp, const CropTarget *target, int32_t p,
             int32_t width, char *row) noexcept nogil
+        void (*resize_line)(
+            const ResizeAxis *axis, int i, const uint8_t *start, Py_ssize_t step, Py_ssize_t count,
+            uint8_t *to) noexcept nogil
+        void (*resize_columns)(
+            const ResizeAxis *axis, int first, int stop, int pitch, int channels, int rows,
+            const uint8_t *lines, uint8_t *to) noexcept nogil
+        void (*resize_transpose)(
+            const uint8_t *start, Py_ssize_t step, int rows, int columns, uint8_t *to,
+            Py_ssize_t to_step) noexcept nogil
+        void (*resize_store)(
+            const ResizeTarget *target, const uint8_t *start, int pitch, int channels, int first,
+            int stop, char *row) noexcept nogil
         void (*mask_open)(MaskLines *lines, const Masks *masks, Py_ssize_t k) noexcept nogil
         void (*mask_mix)(
             MaskLines *lines, const Masks *masks, Py_ssize_t k, const int64_t (*pixels)[2],

@@ -1,0 +1,250 @@
+/* Bytes resized as Pillow does: a weighted sum of lines of bytes, rounded and clipped to bytes after
+   each axis.
+
+   Along y, lines are rows of a frame.  Along x, RESIZE_ROWS rows are transposed first, so that a line
+   is one column of them, and transposed back.  Either sum is then one of whole vectors.
+
+   Two lines are interleaved, and a product of 16 bits and the sum of two is one instruction.  Weights
+   have more bits, so there are two such sums, of their low and high parts.  All sums are exact but
+   for multiples of 2**32. */
+#ifndef ROICY_RESIZE_H
+#define ROICY_RESIZE_H
+
+#include "images/structs.h"
+#include "simd/simd.h"
+
+/* The sum of taps of one byte, `step` bytes apart. */
+static FORCE_INLINE uint8_t resize_byte(const uint8_t *from, ptrdiff_t step,
+                                        const struct resize_pair *pairs, int taps) {
+    uint32_t sum = 1u << (RESIZE_BITS - 1);
+    for (int t = 0; t < taps; t++) {
+        const struct resize_pair *pair = pairs + t / 2;
+        int32_t weight = pair->low[t % 2] + pair->high[t % 2] * (1 << RESIZE_LOW);
+        sum += from[t * step] * (uint32_t)weight;
+    }
+    int32_t value = (int32_t)sum >> RESIZE_BITS;
+    value = value > 0 ? value : 0;
+    return (uint8_t)(value < 255 ? value : 255);
+}
+
+#if defined(__SSE2__)
+typedef uint32_t resize_sums __attribute__((vector_size(VECTOR_BYTES)));
+typedef int32_t resize_shifted __attribute__((vector_size(VECTOR_BYTES)));
+#if VECTOR_BYTES == 64 && defined(__AVX512BW__)
+typedef __m512i resize_wide;
+#define WIDE(name) _mm512_##name
+#elif VECTOR_BYTES == 32 && defined(__AVX2__)
+typedef __m256i resize_wide;
+#define WIDE(name) _mm256_##name
+#else
+typedef __m128i resize_wide;
+#define WIDE(name) _mm_##name
+#endif
+enum { RESIZE_BYTES = sizeof(resize_wide) }; /* that are summed at once */
+
+static FORCE_INLINE resize_wide resize_load(const uint8_t *from) {
+    resize_wide bytes;
+    memcpy(&bytes, from, sizeof bytes);
+    return bytes;
+}
+
+/* Adds two lines.  The order of bytes is that of unpack instructions, which pack ones undo. */
+static FORCE_INLINE void resize_add(resize_wide a, resize_wide b, const struct resize_pair *pair,
+                                    resize_sums *low, resize_sums *high) {
+    const resize_wide zero = {0};
+    int32_t parts[2];
+    memcpy(parts, pair, sizeof parts);
+    resize_wide by_low = WIDE(set1_epi32)(parts[0]), by_high = WIDE(set1_epi32)(parts[1]);
+    resize_wide two[2] = {WIDE(unpacklo_epi8)(a, b), WIDE(unpackhi_epi8)(a, b)};
+    for (int i = 0; i < 4; i++) {
+        resize_wide words = i % 2 ? WIDE(unpackhi_epi8)(two[i / 2], zero)
+                                  : WIDE(unpacklo_epi8)(two[i / 2], zero);
+        low[i] += (resize_sums)WIDE(madd_epi16)(words, by_low);
+        high[i] += (resize_sums)WIDE(madd_epi16)(words, by_high);
+    }
+}
+
+/* The sums of RESIZE_BYTES bytes of lines. */
+static FORCE_INLINE void resize_bytes(const uint8_t *from, ptrdiff_t step,
+                                      const struct resize_pair *pairs, int taps, uint8_t *to) {
+    resize_sums low[4], high[4];
+    resize_wide whole[4];
+    for (int i = 0; i < 4; i++) {
+        low[i] = (resize_sums){0} + (1u << (RESIZE_BITS - 1));
+        high[i] = (resize_sums){0};
+    }
+    for (; taps > 1; taps -= 2, from += 2 * step)
+        resize_add(resize_load(from), resize_load(from + step), pairs++, low, high);
+    if (taps > 0)
+        resize_add(resize_load(from), (resize_wide){0}, pairs, low, high);
+    for (int i = 0; i < 4; i++)
+        whole[i] = (resize_wide)((resize_shifted)(low[i] + (high[i] << RESIZE_LOW)) >> RESIZE_BITS);
+    whole[0] = WIDE(packs_epi32)(whole[0], whole[1]);
+    whole[0] = WIDE(packus_epi16)(whole[0], WIDE(packs_epi32)(whole[2], whole[3]));
+    memcpy(to, whole, RESIZE_BYTES);
+}
+#undef WIDE
+#else
+enum { RESIZE_BYTES = 16 };
+
+static FORCE_INLINE void resize_bytes(const uint8_t *from, ptrdiff_t step,
+                                      const struct resize_pair *pairs, int taps, uint8_t *to) {
+    uint32_t sums[RESIZE_BYTES];
+    for (int i = 0; i < RESIZE_BYTES; i++)
+        sums[i] = 1u << (RESIZE_BITS - 1);
+    for (int t = 0; t < taps; t++, from += step) {
+        const struct resize_pair *pair = pairs + t / 2;
+        uint32_t weight = (uint32_t)(pair->low[t % 2] + pair->high[t % 2] * (1 << RESIZE_LOW));
+        for (int i = 0; i < RESIZE_BYTES; i++)
+            sums[i] += from[i] * weight;
+    }
+    for (int i = 0; i < RESIZE_BYTES; i++) {
+        int32_t value = (int32_t)sums[i] >> RESIZE_BITS;
+        value = value > 0 ? value : 0;
+        to[i] = (uint8_t)(value < 255 ? value : 255);
+    }
+}
+#endif
+
+static FORCE_INLINE const struct resize_pair *resize_pairs(const struct resize_axis *axis, int i) {
+    return axis->pairs + (ptrdiff_t)i * ((axis->taps + 1) / 2);
+}
+
+/* Output pixel i of `count` bytes of lines; the first of its taps lies at `from`.  The last vector
+   overlaps the one before it, so that nothing past the lines is read. */
+static NOINLINE void resize_line(const struct resize_axis *axis, int i, const uint8_t *from,
+                                 ptrdiff_t step, ptrdiff_t count, uint8_t *to) {
+    const struct resize_pair *pairs = resize_pairs(axis, i);
+    int taps = axis->spans[2 * i + 1];
+    for (ptrdiff_t at = 0; count < RESIZE_BYTES && at < count; at++)
+        to[at] = resize_byte(from + at, step, pairs, taps);
+    for (ptrdiff_t at = 0; count >= RESIZE_BYTES && at < count; at += RESIZE_BYTES) {
+        at = at < count - RESIZE_BYTES ? at : count - RESIZE_BYTES;
+        resize_bytes(from + at, step, pairs, taps, to + at);
+    }
+}
+
+/* Output pixels first .. stop - 1 of transposed rows: a line of RESIZE_ROWS bytes for each byte of a
+   pixel of `pitch` bytes, from the first tap on, of which `rows` count. */
+static NOINLINE void resize_columns(const struct resize_axis *axis, int first, int stop, int pitch,
+                                    int channels, int rows, const uint8_t *lines, uint8_t *to) {
+    const int32_t *spans = axis->spans;
+    for (int i = first; i < stop; i++)
+        for (int c = 0; c < channels; c++, to += RESIZE_ROWS) {
+            const uint8_t *from =
+                lines + ((ptrdiff_t)(spans[2 * i] - spans[2 * first]) * pitch + c) * RESIZE_ROWS;
+            for (int at = 0; at < rows; at += RESIZE_BYTES)
+                resize_bytes(from + at, (ptrdiff_t)pitch * RESIZE_ROWS, resize_pairs(axis, i),
+                             spans[2 * i + 1], to + at);
+        }
+}
+
+#if defined(__SSE2__)
+typedef __m128i resize_square_row;
+#define ZIP_LOW(a, b) _mm_unpacklo_epi8(a, b)
+#define ZIP_HIGH(a, b) _mm_unpackhi_epi8(a, b)
+#elif defined(__aarch64__)
+typedef uint8x16_t resize_square_row;
+#define ZIP_LOW(a, b) vzip1q_u8(a, b)
+#define ZIP_HIGH(a, b) vzip2q_u8(a, b)
+#endif
+enum { RESIZE_SQUARE = 16 };
+
+/* Transposes a square of bytes, of which `rows` and `columns` are there.  All rows of the result are
+   written that have a column, to their end.  Each of four steps turns the index of a byte, whose bits
+   are those of its row and its column, by one bit. */
+static FORCE_INLINE void resize_square(const uint8_t *from, ptrdiff_t step, int rows, int columns,
+                                       uint8_t *to, ptrdiff_t to_step) {
+    enum { n = RESIZE_SQUARE };
+#ifdef ZIP_LOW
+    resize_square_row a[n], b[n];
+    for (int i = 0; i < n; i++) {
+        a[i] = (resize_square_row){0};
+        memcpy(a + i, from + (i < rows ? i : rows - 1) * step, (size_t)columns);
+    }
+    for (int turn = 0; turn < 4; turn++) {
+        UNROLLED(8)
+        for (int i = 0; i < n / 2; i++) {
+            b[2 * i] = ZIP_LOW(a[i], a[i + n / 2]);
+            b[2 * i + 1] = ZIP_HIGH(a[i], a[i + n / 2]);
+        }
+        UNROLLED(16)
+        for (int i = 0; i < n; i++)
+            a[i] = b[i];
+    }
+    UNROLLED(16)
+    for (int i = 0; i < n; i++)
+        if (i < columns)
+            memcpy(to + i * to_step, a + i, n);
+#else
+    for (int i = 0; i < columns; i++)
+        for (int j = 0; j < n; j++)
+            to[i * to_step + j] = from[(j < rows ? j : rows - 1) * step + i];
+#endif
+}
+
+/* Transposes rows of bytes: byte i of row j goes to to[i * to_step + j].  Rows of the result are
+   written to multiples of RESIZE_SQUARE bytes. */
+static NOINLINE void resize_transpose(const uint8_t *from, ptrdiff_t step, int rows, int columns,
+                                      uint8_t *to, ptrdiff_t to_step) {
+    enum { n = RESIZE_SQUARE };
+    for (int j = 0; j < rows; j += n)
+        for (int i = 0; i < columns; i += n) {
+            int at = columns < n ? 0 : i < columns - n ? i : columns - n;
+            const uint8_t *square = from + j * step + at;
+            if (columns >= n && rows - j >= n)
+                resize_square(square, step, n, n, to + at * to_step + j, to_step);
+            else
+                resize_square(square, step, rows - j, columns < n ? columns : n,
+                              to + at * to_step + j, to_step);
+        }
+}
+
+/* Looks `count` bytes up, `pitch` apart, or padding if there are none; results are `step` apart. */
+#define LOOK_UP(type)                                                                              \
+    static FORCE_INLINE void resize_look_up_##type(const uint8_t *from, int pitch, int count,      \
+                                                   const char *table, char *to, ptrdiff_t step) {  \
+        for (int i = 0; i < count; i++)                                                            \
+            memcpy(to + i * step, table + (from ? from[i * pitch] : 256) * sizeof(type),           \
+                   sizeof(type));                                                                  \
+    }
+LOOK_UP(uint8_t)
+LOOK_UP(uint16_t)
+LOOK_UP(uint32_t)
+#undef LOOK_UP
+
+static FORCE_INLINE void resize_look_up(const uint8_t *from, int pitch, int count,
+                                        const char *table, char *to, ptrdiff_t step, int size) {
+    if (size == 1)
+        resize_look_up_uint8_t(from, pitch, count, table, to, step);
+    else if (size == 2)
+        resize_look_up_uint16_t(from, pitch, count, table, to, step);
+    else if (step == sizeof(uint32_t))
+        resize_look_up_uint32_t(from, pitch, count, table, to, sizeof(uint32_t));
+    else
+        resize_look_up_uint32_t(from, pitch, count, table, to, step);
+}
+
+/* Stores columns first .. stop - 1 of a row: channels 0 .. channels - 1 of pixels of `pitch` bytes,
+   or padding if `from` is NULL. */
+static NOINLINE void resize_store(const struct resize_target *target, const uint8_t *from,
+                                  int pitch, int channels, int first, int stop, char *row) {
+    const int run = target->run, size = target->itemsize;
+    const ptrdiff_t step = target->step;
+    for (int q = first, next; q < stop; q = next) {
+        next = stop - q < run - q % run ? stop : q + run - q % run;
+        for (int c = 0; c < channels; c++) {
+            char *to = row + target->columns[q / run] + q % run * step + target->places[c];
+            const uint8_t *bytes = from ? from + (ptrdiff_t)(q - first) * pitch + c : NULL;
+            resize_look_up(bytes, pitch, next - q, target->tables[c], to, step, size);
+            for (int i = 1; i < target->repeats; i++)
+                if (step == size)
+                    memcpy(to + i * target->repeat_step, to, (size_t)(next - q) * (size_t)size);
+                else
+                    resize_look_up(bytes, pitch, next - q, target->tables[c],
+                                   to + i * target->repeat_step, step, size);
+        }
+    }
+}
+
+#endif

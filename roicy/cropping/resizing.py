@@ -1,0 +1,316 @@
+"""Frames of bytes, resized with the filters of Pillow and to its bytes: :func:`resize`."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from .. import _arguments, _results, _threads
+from .._kernels import crop as _crop
+from . import arguments, filters
+
+if TYPE_CHECKING:
+    from .. import _types as t
+else:
+    from .. import _names as t
+
+FITS = ("stretch", "letterbox")
+BORDERS = ("image", "crop")
+ALPHAS = ("drop", "pillow")
+OVERVIEWS = ("first", "last")
+MOST = _arguments.MOST_BINS  # a side of what is resized, and how far it may lie off the result
+
+
+class Target(NamedTuple):
+    """Where pixels go, and what bytes become; strides are bytes."""
+
+    rows: np.ndarray  # (h,) where each row lies
+    columns: np.ndarray  # where each run of columns lies
+    run: int  # columns of a run
+    width: int
+    step: int  # from column to column of a run
+    places: list[int]  # of each channel of the frames
+    table: np.ndarray  # (C, 257) what bytes of each become, and padding
+    repeats: int
+    repeat_step: int
+
+
+def resize(
+    frames: t.Frames, size: t.Size, boxes: t.BoxesOfFrames | None = None, *,
+    filter: t.Filter = "bicubic", mean: t.Numbers = None, std: t.Numbers = None,
+    scale: t.Numbers = None, swap_channels: bool = False, fit: t.ResizeFit = "stretch",
+    content: t.Content = None, pad_value: t.Numbers = 0, border: t.ResizeBorder = "image",
+    alpha: t.Alpha = None, channels: t.Channels = "first", dtype: t.DTypeLike = "float32",
+    quantization: t.Quantization = None, patch: t.Index | None = None, merge: t.Index = 1,
+    repeat: t.Index = 1, tiles: t.Pair | None = None, overview: t.Overview = None,
+    pillow: t.Index = 13, boxes_num: t.Counts = None, color: t.Color = None,
+    color_range: t.Range = "video", color_matrix: t.Matrix = "bt601", out: t.AnyArray | None = None,
+    num_threads: t.Threads = None,
+) -> t.NDArray[Any]:  # fmt: skip
+    """Resize."""
+    given, rows = _read(frames, boxes, boxes_num, color, color_range, color_matrix)
+    extent = _arguments.output_size(size, "size")
+    kind = filters.FILTERS.index(_arguments.choice("filter", filter, filters.FILTERS))
+    if alpha is not None:
+        _arguments.choice("alpha", alpha, ALPHAS)
+    given, count = _dense(given, alpha)
+    order = arguments.places(count, _arguments.flag("swap_channels", swap_channels), given.reversed)
+    table = _table(given, (mean, std, scale), pad_value, order, quantization, dtype)
+    _arguments.choice("fit", fit, FITS)
+    _arguments.choice("border", border, BORDERS)
+    last = _arguments.choice("channels", channels, arguments.CHANNELS) == "last"
+    form = _Form(extent, count, last, tiles, overview, patch, merge, repeat)
+    version = _arguments.integer("pillow", pillow, 1, 99)
+    threads = _threads.resolve(num_threads)
+    result = _results.result(
+        out, (len(rows.images), *form.shape), (table.dtype,), (*given.arrays, rows.values)
+    )
+    axes = _Axes(given, rows, border == "crop", kind, version > 12)
+    view = _arguments.bits(result)
+    for part, shown, target in form.parts(view, order, _arguments.bits(table)):
+        where = _content(content, fit, axes, shown)
+        pictures = axes.pictures(where)
+        _crop.resize(given, pictures, axes.tables, target, part, threads)
+    return result
+
+
+def _read(
+    value: Any, rows: Any, boxes_num: Any, color: Any, color_range: Any, color_matrix: Any
+) -> tuple[arguments.Frames, arguments.Boxes]:
+    """Return frames of bytes, and boxes, which are the whole frames if there are none."""
+    if rows is None and boxes_num is None:
+        none = np.zeros((0, 4))
+        given, _ = arguments.read(value, none, None, color, color_range, color_matrix)
+        sizes = [one.shape[2:0:-1] for one in given.arrays[:: 3 if given.yuv else 1] for _ in one]
+        values = np.zeros((given.count, 4))
+        values[:, 2:] = sizes
+        of_frames = arguments.Boxes("upright", values, np.arange(given.count, dtype=np.int32))
+    else:
+        given, of_frames = arguments.read(value, rows, boxes_num, color, color_range, color_matrix)
+    if given.kind not in "BY":
+        name = np.dtype(given.kind if given.kind != "H" else "uint16").name
+        raise TypeError(f"frames: dtype {name}, expected uint8, as Pillow's filters of bytes have")
+    if of_frames.kind != "upright":
+        raise ValueError(f"boxes: of kind {of_frames.kind!r}, expected upright ones, (K, 4) or (K, 5)")
+    return given, of_frames
+
+
+def _dense(given: arguments.Frames, alpha: str | None) -> tuple[arguments.Frames, int]:
+    """Return frames whose pixels lie together, or planes, and how many channels are stored."""
+    channels = given.channels
+    if alpha is not None and channels not in (2, 4):
+        raise ValueError(f"alpha: {alpha!r}, expected None for frames of {channels} channels")
+    count = channels - (alpha == "drop")
+    arrays = given.arrays
+    if given.yuv or given.planar:
+        return given, count
+    if alpha is not None and given.reversed:
+        arrays = tuple(array[..., ::-1] for array in arrays)
+        given = given._replace(reversed=False)
+    dense = [
+        array if array.strides[2:] == (channels, 1) or not array.size
+        else np.ascontiguousarray(array)
+        for array in arrays
+    ]  # fmt: skip
+    return given._replace(arrays=tuple(dense)), count
+
+
+def _table(
+    given: arguments.Frames, normalisation: tuple[Any, Any, Any], pad_value: Any, order: list[int],
+    quantization: Any, dtype: Any,
+) -> np.ndarray:  # fmt: skip
+    """Return what the bytes of each channel of the frames become, and padding: (C, 257)."""
+    kind, count = arguments.result_dtype(dtype), len(order)
+    pixels = arguments.pixels(given, *normalisation, pad_value, order)
+    _, zero = arguments.quantized(pixels, quantization, kind)
+    mean, std, scale = (
+        np.array(arguments.numbers("", default if value is None else value, count))[order, None]
+        for value, default in zip(normalisation, (-0.0, 1.0, 1.0), strict=True)
+    )
+    values = np.empty((count, 257))
+    values[:, :256], values[:, 256] = np.arange(256), np.array(pixels.pad)[order]
+    with np.errstate(all="ignore"):
+        table = (values * scale).astype(np.float32)
+        table = (table - mean.astype(np.float32)) / std.astype(np.float32)
+        if kind.kind in "iu":
+            limits = np.iinfo(kind)
+            step = 1 if quantization is None else np.float32(quantization[0])
+            table = np.fmax(np.rint(table / step) + np.float32(zero), np.float32(limits.min))
+            table = np.fmin(table, np.float32(limits.max))
+        return table.astype(kind)
+
+
+class _Axes:
+    """Boxes, and the taps of their axes."""
+
+    def __init__(
+        self, given: arguments.Frames, rows: arguments.Boxes, cut: bool, kind: int, any_order: bool
+    ):
+        self.kind, self.any_order = kind, any_order
+        self.tables: list[filters.Taps] = []
+        self._known: dict[Any, int] = {}
+        sizes = [one.shape[1:3] for one in given.arrays[:: 3 if given.yuv else 1] for _ in one]
+        # Of each box: its frame, and of y and x where its pixels begin, how many there are, and
+        # which of them are resized.
+        self.boxes: list[tuple[int, list[tuple[int, int, float, float]]]] = []
+        for k, (image, box) in enumerate(zip(rows.images.tolist(), rows.values.tolist(), strict=True)):
+            height, width = sizes[image]
+            if cut:
+                box = list(map(round, box))
+            single = np.array(box, np.float32).tolist()
+            inside = 0 <= single[0] <= single[2] <= width and 0 <= single[1] <= single[3] <= height
+            if not inside or (cut and not (box[0] < box[2] and box[1] < box[3])) or not height * width:
+                raise ValueError(
+                    f"boxes[{k}]: {tuple(box)}, expected one that lies on its frame of "
+                    f"{height} x {width} pixels"
+                )
+            axes = [(0, extent, single[i], single[i + 2]) for i, extent in ((1, height), (0, width))]
+            if cut:
+                axes = [(int(low), int(high - low), 0.0, high - low) for _, _, low, high in axes]
+            self.boxes.append((image, axes))
+
+    def sides(self) -> np.ndarray:
+        """Return the heights and widths of boxes, (K, 2)."""
+        return np.array([[high - low for _, _, low, high in axes] for _, axes in self.boxes]).reshape(-1, 2)
+
+    def pictures(self, where: np.ndarray) -> np.ndarray:
+        """Return rows as the kernel takes them; where: (K, 4) top, left, height and width."""
+        result = np.empty((len(self.boxes), 10), np.int64)
+        for row, (image, axes), place in zip(result, self.boxes, where.tolist(), strict=True):
+            at_y, table_y = self._axis(*axes[0], place[2])
+            at_x, table_x = self._axis(*axes[1], place[3])
+            less_y, less_x = axes[0][1] - place[2], axes[1][1] - place[3]
+            y_first = self.any_order and table_y >= 0 <= table_x and less_y > 0 and less_y > 2 * less_x
+            row[:] = image, at_y, at_x, place[2], place[3], table_y, table_x, y_first, *place[:2]
+        return result
+
+    def _axis(self, at: int, extent: int, low: float, high: float, count: int) -> tuple[int, int]:
+        """Return where the pixels of an axis begin and which table it has; -1 where it is kept."""
+        if high - low == count and low == int(low):
+            return at + int(low), -1
+        key = extent, low, high, count
+        if key not in self._known:
+            self._known[key] = len(self.tables)
+            self.tables.append(filters.taps(*key, self.kind))
+        return at, self._known[key]
+
+
+def _content(content: Any, fit: str, axes: _Axes, size: tuple[int, int]) -> np.ndarray:
+    """Return where resized boxes lie in a result: (K, 4) top, left, height and width."""
+    count = len(axes.boxes)
+    if content is not None:
+        if fit != "stretch":
+            raise ValueError(f"fit: {fit!r}, expected 'stretch' beside content")
+        rows = np.asarray(_arguments.items("content", content))
+        if rows.shape not in ((4,), (count, 4)) or rows.dtype.kind not in "iu":
+            raise ValueError(
+                f"content: shape {rows.shape} of {rows.dtype.name}, expected whole numbers (top, "
+                "left, height, width), of all boxes or one row for each"
+            )
+        wrong = (rows < [-MOST, -MOST, 1, 1]) | (rows > MOST)
+        if wrong.any():
+            raise ValueError(
+                f"content: {rows[wrong][0]}, expected sides from 1 to {MOST}, which begin at most "
+                "as far off the result"
+            )
+        return np.broadcast_to(rows, (count, 4))
+    result = np.tile(np.array([0, 0, *size]), (count, 1))
+    if fit == "letterbox":
+        for row, (height, width) in zip(result, axes.sides().tolist(), strict=True):
+            if not (height and width):
+                continue
+            if width / height > size[1] / size[0]:
+                row[2] = max(round(height / width * size[1]), 1)
+                row[0] = round((size[0] - row[2]) * 0.5)
+            elif width / height < size[1] / size[0]:
+                row[3] = max(round(width / height * size[0]), 1)
+                row[1] = round((size[1] - row[3]) * 0.5)
+    return result
+
+
+class _Form:
+    """The shape of a result, and where its pixels lie."""
+
+    def __init__(
+        self, size: tuple[int, int], count: int, last: bool, tiles: Any, overview: Any, patch: Any,
+        merge: Any, repeat: Any,
+    ):  # fmt: skip
+        self.size, self.count, self.last = size, count, last
+        self.patch = 0 if patch is None else _arguments.integer("patch", patch, 1, MOST)
+        self.merge = _arguments.integer("merge", merge, 1, MOST)
+        self.repeat = _arguments.integer("repeat", repeat, 1, MOST)
+        self.overview = overview
+        self.grid = None
+        image = (*size, count) if last else (count, *size)
+        if tiles is not None:
+            down, across = _arguments.two_of("tiles", tiles, "(down, across)")
+            self.grid = _arguments.integer("tiles", down, 1, MOST), _arguments.integer("tiles", across, 1, MOST)
+            if max(self.grid[0] * size[0], self.grid[1] * size[1]) > MOST:
+                raise ValueError(f"tiles: {self.grid} of {size}, expected at most {MOST} pixels a side")
+            self.shape = (math.prod(self.grid) + (overview is not None), *image)
+            if self.patch:
+                raise ValueError("patch: expected None beside tiles")
+        else:
+            self.shape = image
+        if overview is not None:
+            _arguments.choice("overview", overview, OVERVIEWS)
+            if tiles is None:
+                raise ValueError(f"overview: {overview!r}, expected None without tiles")
+        if not self.patch and (self.merge, self.repeat) != (1, 1):
+            raise ValueError("merge, repeat: expected 1 without patch")
+        unit = self.patch * self.merge
+        if self.patch:
+            if size[0] % unit or size[1] % unit:
+                raise ValueError(f"size: {size}, expected multiples of patch * merge, {unit}")
+            number = count * self.repeat * self.patch**2
+            self.shape = (size[0] // self.patch * (size[1] // self.patch), number)
+
+    def parts(self, view: np.ndarray, order: list[int], table: np.ndarray) -> Any:
+        """Yield views of a result, the size of the picture of each, and where its pixels go."""
+        if self.patch:
+            yield view, self.size, self._patches(view, order, table)
+            return
+        if self.grid is None:
+            yield view, self.size, self._tiles(view[:, None], (1, 1), order, table)
+            return
+        tiles = view
+        if self.overview is not None:
+            at = 0 if self.overview == "first" else -1
+            whole, tiles = view[:, at], view[:, 1:] if at == 0 else view[:, :-1]
+            yield whole, self.size, self._tiles(whole[:, None], (1, 1), order, table)
+        height, width = (n * side for n, side in zip(self.grid, self.size, strict=True))
+        yield tiles, (height, width), self._tiles(tiles, self.grid, order, table)
+
+    def _tiles(
+        self, view: np.ndarray, grid: tuple[int, int], order: list[int], table: np.ndarray
+    ) -> Target:
+        """Return where the pixels of tiles go; view: (K, tiles, C, h, w) or (K, tiles, h, w, C)."""
+        strides = view.strides
+        y, x, c = strides[2:] if self.last else (strides[3], strides[4], strides[2])
+        rows = np.add.outer(np.arange(grid[0]) * grid[1] * strides[1], np.arange(self.size[0]) * y)
+        columns = np.arange(grid[1]) * strides[1]
+        places = [place * c for place in order]
+        width = grid[1] * self.size[1]
+        return Target(rows.reshape(-1), columns, self.size[1], width, x, places, table, 1, 0)
+
+    def _patches(self, view: np.ndarray, order: list[int], table: np.ndarray) -> Target:
+        """Return where the pixels of patches go.
+
+        The patches of merge x merge follow each other.
+        """
+        _, patch_step, step = view.strides
+        side, m, count = self.patch, self.merge, self.count
+        y, x, c = (side * count, count, 1) if self.last else (side, 1, self.repeat * side**2)
+        frame = side**2 * count if self.last else side**2
+        height, width = self.size
+        down = np.arange(height // side)
+        down = down // m * (width // side) * m + down % m * m
+        rows = np.add.outer(down * patch_step, np.arange(side) * y * step)
+        across = np.arange(width // side)
+        columns = (across // m * m * m + across % m) * patch_step
+        places = [place * c * step for place in order]
+        return Target(
+            rows.reshape(-1), columns, side, width, x * step, places, table, self.repeat, frame * step
+        )
