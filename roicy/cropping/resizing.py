@@ -67,7 +67,7 @@ def resize(
     result = _results.result(
         out, (len(rows.images), *form.shape), (table.dtype,), (*given.arrays, rows.values)
     )
-    axes = _Axes(given, rows, border == "crop", kind, version > 12)
+    axes = _Axes(given, rows, border == "crop", kind, version)
     view = _arguments.bits(result)
     for part, shown, target in form.parts(view, order, _arguments.bits(table)):
         where = _content(content, fit, axes, shown)
@@ -146,9 +146,9 @@ class _Axes:
     """Boxes, and the taps of their axes."""
 
     def __init__(
-        self, given: arguments.Frames, rows: arguments.Boxes, cut: bool, kind: int, any_order: bool
+        self, given: arguments.Frames, rows: arguments.Boxes, cut: bool, kind: int, version: int
     ):
-        self.kind, self.any_order = kind, any_order
+        self.kind, self.version = kind, version
         self.tables: list[filters.Taps] = []
         self._known: dict[Any, int] = {}
         sizes = [one.shape[1:3] for one in given.arrays[:: 3 if given.yuv else 1] for _ in one]
@@ -181,10 +181,17 @@ class _Axes:
         for row, (image, axes), place in zip(result, self.boxes, where.tolist(), strict=True):
             at_y, table_y = self._axis(*axes[0], place[2])
             at_x, table_x = self._axis(*axes[1], place[3])
-            less_y, less_x = axes[0][1] - place[2], axes[1][1] - place[3]
-            y_first = self.any_order and table_y >= 0 <= table_x and less_y > 0 and less_y > 2 * less_x
+            y_first = table_y >= 0 <= table_x and self._is_y_first(axes, place)
             row[:] = image, at_y, at_x, place[2], place[3], table_y, table_x, y_first, *place[:2]
         return result
+
+    def _is_y_first(self, axes: list[tuple[int, int, float, float]], place: list[int]) -> bool:
+        """Whether Pillow resizes along y first: a frame that shrinks most along y."""
+        (_, height, _, _), (_, width, _, _) = axes
+        less = height - place[2]
+        if self.version > 12:
+            return less > 0 and less > 2 * (width - place[3])
+        return less > 0 and height > 100 * width
 
     def _axis(self, at: int, extent: int, low: float, high: float, count: int) -> tuple[int, int]:
         """Return where the pixels of an axis begin and which table it has; -1 where it is kept."""
