@@ -729,12 +729,13 @@ def resize(frames, const int64_t[:, ::1] rows, list tables, target, out, int thr
     view = buffer_of(kept, out)
     job.out, job.stride_k, job.count = <char*>view.buf, view.strides[0], view.shape[0]
     view = buffer_of(kept, target.rows)
-    job.rows, job.height = <const Py_ssize_t*>view.buf, <int32_t>view.shape[0]
+    job.target.rows, job.height = <const Py_ssize_t*>view.buf, <int32_t>view.shape[0]
     view = buffer_of(kept, target.columns)
     job.target.columns, job.target.run, job.width = (
         <const Py_ssize_t*>view.buf, target.run, target.width)
     job.target.step, job.target.itemsize = target.step, out.itemsize
     job.target.repeats, job.target.repeat_step = target.repeats, target.repeat_step
+    job.target.copied = target.copied
     view = buffer_of(kept, target.table)
     for c in range(job.channels):
         job.target.places[c] = target.places[c]

@@ -187,9 +187,12 @@ static FORCE_INLINE void resize_square(const uint8_t *from, ptrdiff_t step, int 
    written to multiples of RESIZE_SQUARE bytes. */
 static NOINLINE void resize_transpose(const uint8_t *from, ptrdiff_t step, int rows, int columns,
                                       uint8_t *to, ptrdiff_t to_step) {
+    const ptrdiff_t ahead = columns;
     enum { n = RESIZE_SQUARE };
     for (int j = 0; j < rows; j += n)
         for (int i = 0; i < columns; i += n) {
+            for (int k = 0; i % LANE_BYTES == 0 && k < n; k++)
+                prefetch_l2((const char *)((uintptr_t)from + (uintptr_t)((j + k) * step + i + ahead)));
             int at = columns < n ? 0 : i < columns - n ? i : columns - n;
             const uint8_t *square = from + j * step + at;
             if (columns >= n && rows - j >= n)
@@ -204,6 +207,7 @@ static NOINLINE void resize_transpose(const uint8_t *from, ptrdiff_t step, int r
 #define LOOK_UP(type)                                                                              \
     static FORCE_INLINE void resize_look_up_##type(const uint8_t *from, int pitch, int count,      \
                                                    const char *table, char *to, ptrdiff_t step) {  \
+        UNROLLED(4)                                                                                \
         for (int i = 0; i < count; i++)                                                            \
             memcpy(to + i * step, table + (from ? from[i * pitch] : 256) * sizeof(type),           \
                    sizeof(type));                                                                  \
@@ -225,25 +229,40 @@ static FORCE_INLINE void resize_look_up(const uint8_t *from, int pitch, int coun
         resize_look_up_uint32_t(from, pitch, count, table, to, step);
 }
 
-/* Stores columns first .. stop - 1 of a row: channels 0 .. channels - 1 of pixels of `pitch` bytes,
-   or padding if `from` is NULL. */
-static NOINLINE void resize_store(const struct resize_target *target, const uint8_t *from,
-                                  int pitch, int channels, int first, int stop, char *row) {
-    const int run = target->run, size = target->itemsize;
+/* Stores columns first .. next - 1 of a run, of channel c of a row. */
+static FORCE_INLINE void resize_store_run(const struct resize_target *target,
+                                          const struct resize_block *block, const uint8_t *from,
+                                          int c, int count, char *to) {
+    const int size = target->itemsize;
     const ptrdiff_t step = target->step;
-    for (int q = first, next; q < stop; q = next) {
-        next = stop - q < run - q % run ? stop : q + run - q % run;
-        for (int c = 0; c < channels; c++) {
-            char *to = row + target->columns[q / run] + q % run * step + target->places[c];
-            const uint8_t *bytes = from ? from + (ptrdiff_t)(q - first) * pitch + c : NULL;
-            resize_look_up(bytes, pitch, next - q, target->tables[c], to, step, size);
-            for (int i = 1; i < target->repeats; i++)
-                if (step == size)
-                    memcpy(to + i * target->repeat_step, to, (size_t)(next - q) * (size_t)size);
-                else
-                    resize_look_up(bytes, pitch, next - q, target->tables[c],
-                                   to + i * target->repeat_step, step, size);
-        }
+    resize_look_up(from, block->pitch, count, target->tables[c], to, step, size);
+    for (int i = 1; i < target->repeats; i++)
+        if (step == size)
+            memcpy(to + i * target->repeat_step, to, (size_t)count * (size_t)size);
+        else
+            resize_look_up(from, block->pitch, count, target->tables[c],
+                           to + i * target->repeat_step, step, size);
+}
+
+/* Stores a block, run by run, so that what lies together in the result is written together. */
+static NOINLINE void resize_store(const struct resize_target *target,
+                                  const struct resize_block *block, char *out) {
+    const int run = target->run, copied = target->copied && block->pitch == block->channels;
+    const ptrdiff_t *rows = target->rows + block->row;
+    for (int32_t q = block->first, next; q < block->stop; q = next) {
+        char *to = out + target->columns[q / run] + q % run * target->step;
+        const uint8_t *from = block->start;
+        next = block->stop - q < run - q % run ? block->stop : q + run - q % run;
+        if (from)
+            from += (ptrdiff_t)(q - block->first) * block->pitch;
+        for (int p = 0; from && copied && p < block->rows; p++)
+            memcpy(to + rows[p], from + p * block->step, (size_t)(next - q) * (size_t)block->pitch);
+        if (from && copied)
+            continue;
+        for (int c = 0; c < block->channels; c++)
+            for (int p = 0; p < block->rows; p++)
+                resize_store_run(target, block, from ? from + p * block->step + c : NULL, c,
+                                 next - q, to + rows[p] + target->places[c]);
     }
 }
 

@@ -5,9 +5,10 @@ output row needs them.  Where they are resized along y first, some output rows a
 In either case output columns are divided so that what is kept fits a level 2 cache.
 """
 from libc.stdint cimport int32_t, uint8_t
-from libc.string cimport memmove
+from libc.string cimport memcpy, memmove
 
-from images.structs cimport RESIZE_ROWS, ResizeAxis as Axis, ResizeTarget as Target, Source
+from images.structs cimport (RESIZE_ROWS, ResizeAxis as Axis, ResizeBlock as Block,
+                             ResizeTarget as Target, Source)
 from simd.structs cimport ASSERT
 from simd.table cimport Simd
 from threads cimport Team, run_tasks
@@ -17,6 +18,7 @@ cdef enum:
     RESIZE_MOST = 1536             # of a row that one output column may read          # no record
     RESIZE_COLUMNS = 64            # output columns between two transpositions         # no record
     RESIZE_KEPT = 256 << 10        # bytes of rows that are resized along one axis     # no record
+    RESIZE_LINES = 64 << 10        # bytes of rows that are stored together             # no record
     RESIZE_SPARE = 16              # bytes after a row that a transposition may write
 
 cdef enum:
@@ -40,7 +42,6 @@ cdef struct ResizeJob:
     const Picture *pictures
     Py_ssize_t count
     Target target
-    const Py_ssize_t *rows         # where each row goes
     char *out
     Py_ssize_t stride_k
     int32_t height
@@ -50,7 +51,9 @@ cdef struct ResizeJob:
     int planes                     # 1 where channels lie together
     Py_ssize_t parts               # tasks of a box
     Py_ssize_t kept                # bytes of rows that a thread keeps
-    Py_ssize_t line                # bytes of a row of the result
+    Py_ssize_t line                # bytes of rows that are stored together
+    int32_t columns                # of a row that fit there
+    int32_t together               # such rows
     int threads
 
 
@@ -113,11 +116,14 @@ cdef inline void resize_rows_along_x(
         q = next
 
 
-cdef inline void store_row(
-        const Part *part, int32_t y, const uint8_t *line, int pitch) noexcept nogil:
-    part.job.simd.resize_store(
-        &part.target, line, pitch, part.channels, part.low_x + part.picture.left,
-        part.stop_x + part.picture.left, part.out + part.job.rows[y + part.picture.top])
+cdef inline void store_rows(
+        const Part *part, int32_t y, int rows, const uint8_t *lines, Py_ssize_t step,
+        int pitch) noexcept nogil:
+    cdef Block block
+    block.start, block.step, block.pitch, block.channels = lines, step, pitch, part.channels
+    block.rows, block.row = rows, y + part.picture.top
+    block.first, block.stop = part.low_x + part.picture.left, part.stop_x + part.picture.left
+    part.job.simd.resize_store(&part.target, &block, part.out)
 
 
 cdef inline void resize_along_x_first(const Part *part) noexcept nogil:
@@ -127,7 +133,8 @@ cdef inline void resize_along_x_first(const Part *part) noexcept nogil:
     cdef Py_ssize_t room = part.job.kept // part.step, step = part.step
     cdef int32_t y, first, have = first_of(axis, part.low_y), base = have
     cdef int32_t end = stop_of(axis, part.stop_y - 1)
-    cdef int rows, pitch = part.channels if along_x else part.pitch
+    cdef int rows, waiting = 0, pitch = part.channels if along_x else part.pitch
+    cdef Py_ssize_t bytes = (part.stop_x - part.low_x) * <Py_ssize_t>pitch
     cdef const uint8_t *line
     for y in range(part.low_y, part.stop_y):
         first = first_of(axis, y)
@@ -148,10 +155,17 @@ cdef inline void resize_along_x_first(const Part *part) noexcept nogil:
         else:
             line = part.start + first * part.stride + part.low_x * <Py_ssize_t>pitch
         if axis.spans != NULL:
-            part.job.simd.resize_line(axis, y, line, step if along_x else part.stride,
-                                      (part.stop_x - part.low_x) * <Py_ssize_t>pitch, part.line)
-            line = part.line
-        store_row(part, y, line, pitch)
+            part.job.simd.resize_line(axis, y, line, step if along_x else part.stride, bytes,
+                                      part.line + waiting * bytes)
+        elif part.job.together > 1:
+            memcpy(part.line + waiting * bytes, line, bytes)
+        waiting += 1
+        if part.job.together == 1 and axis.spans == NULL:
+            store_rows(part, y, 1, line, 0, pitch)
+            waiting = 0
+        elif y + 1 == part.stop_y or (y + 1 + part.picture.top) % part.job.together == 0:
+            store_rows(part, y + 1 - waiting, waiting, part.line, bytes, pitch)
+            waiting = 0
 
 
 cdef inline void resize_along_y_first(const Part *part) noexcept nogil:
@@ -171,8 +185,7 @@ cdef inline void resize_along_y_first(const Part *part) noexcept nogil:
                 axis, y + i, part.start + first_of(axis, y + i) * part.stride
                 + low * <Py_ssize_t>part.pitch, part.stride, window, tall + i * window)
         resize_rows_along_x(part, tall, window, rows, part.kept)
-        for i in range(rows):
-            store_row(part, y + i, part.kept + i * part.step, part.channels)
+        store_rows(part, y, rows, part.kept, part.step, part.channels)
         y += rows
 
 
@@ -184,11 +197,11 @@ cdef inline int32_t columns_together(
     cdef int32_t next = low + 1
     cdef Py_ssize_t most = job.kept // 2
     if picture.x.spans == NULL:
-        return min(stop, low + <int32_t>(job.line // 4))
+        return min(stop, low + job.columns)
     if not picture.y_first:
         most = max((job.kept // rows - RESIZE_SPARE) // channels, <Py_ssize_t>1)
-        return <int32_t>min(<Py_ssize_t>stop, low + min(most, job.line // 4))
-    while next < stop and (next - low) * <Py_ssize_t>4 < job.line:
+        return <int32_t>min(<Py_ssize_t>stop, low + min(most, <Py_ssize_t>job.columns))
+    while next < min(stop, low + job.columns):
         window = (stop_of(&picture.x, next) - first_of(&picture.x, low)) * <Py_ssize_t>job.pitch
         if RESIZE_ROWS * (window + (next + 1 - low) * channels + RESIZE_SPARE) > most:
             break
@@ -198,8 +211,10 @@ cdef inline int32_t columns_together(
 
 cdef inline void pad_row(
         const ResizeJob *job, int32_t p, int32_t first, int32_t stop, char *out) noexcept nogil:
-    if first < stop:
-        job.simd.resize_store(&job.target, NULL, 0, job.channels, first, stop, out + job.rows[p])
+    cdef Block block
+    block.start, block.step, block.pitch, block.channels = NULL, 0, 0, job.channels
+    block.rows, block.row, block.first, block.stop = 1, p, first, stop
+    job.simd.resize_store(&job.target, &block, out)
 
 
 cdef inline void resize_task(const void *given, Py_ssize_t task, char *memory) noexcept nogil:
@@ -250,8 +265,9 @@ cdef inline void set_room(ResizeJob *job) noexcept nogil:
     """How much a thread keeps: at least what one output column needs."""
     cdef Py_ssize_t k, i, least
     cdef const Picture *picture
-    job.line = 16384
-    job.kept = RESIZE_KEPT
+    job.together = job.target.run if job.target.run < min(job.width, <int32_t>RESIZE_ROWS) else 1
+    job.columns = max(RESIZE_LINES // (4 * job.together), 1)
+    job.line, job.kept = RESIZE_LINES, RESIZE_KEPT
     for k in range(job.count):
         picture = job.pictures + k
         least = 0

@@ -140,16 +140,27 @@ struct resize_axis {
     const struct resize_pair *pairs; /* [count][(taps + 1) / 2] */
 };
 
-/* Where bytes go: column q of a row lies at columns[q / run] + q % run * step, and channel c places[c]
-   behind.  Entry 256 of a table is padding.  Strides are bytes. */
+/* Where bytes go, and what they become: column q of a row lies at columns[q / run] + q % run * step
+   of it, and channel c places[c] behind.  Entry 256 of a table is padding.  Strides are bytes. */
 struct resize_target {
-    const ptrdiff_t *columns;
+    const ptrdiff_t *rows, *columns;
     int32_t run;
     ptrdiff_t step, places[CROP_CHANNELS];
     const char *tables[CROP_CHANNELS];
     int itemsize;
     int repeats; /* how often a number is stored, repeat_step apart */
     ptrdiff_t repeat_step;
+    int copied; /* bytes stay what they are, and those of a pixel stay together */
+};
+
+/* Rows of pixels, or padding where `start` is NULL, and the row and the columns of a result where
+   they go. */
+struct resize_block {
+    const uint8_t *start;
+    ptrdiff_t step;
+    int pitch, channels; /* bytes of a pixel, and how many of them are stored */
+    int rows;
+    int32_t row, first, stop;
 };
 
 /* How a box lies, and how it is sampled. */

@@ -113,6 +113,7 @@ cdef extern from "images/structs.h":
         const ResizePair *pairs
 
     ctypedef struct ResizeTarget "struct resize_target":
+        const Py_ssize_t *rows
         const Py_ssize_t *columns
         int32_t run
         Py_ssize_t step
@@ -121,6 +122,17 @@ cdef extern from "images/structs.h":
         int itemsize
         int repeats
         Py_ssize_t repeat_step
+        bint copied
+
+    ctypedef struct ResizeBlock "struct resize_block":
+        const uint8_t *start
+        Py_ssize_t step
+        int pitch
+        int channels
+        int rows
+        int32_t row
+        int32_t first
+        int32_t stop
 
     ctypedef struct Warp "struct warp":
         pass

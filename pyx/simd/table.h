@@ -131,8 +131,8 @@ struct simd {
                            int channels, int rows, const uint8_t *lines, uint8_t *to);
     void (*resize_transpose)(const uint8_t *from, ptrdiff_t step, int rows, int columns,
                              uint8_t *to, ptrdiff_t to_step);
-    void (*resize_store)(const struct resize_target *target, const uint8_t *from, int pitch,
-                         int channels, int first, int stop, char *row);
+    void (*resize_store)(const struct resize_target *target, const struct resize_block *block,
+                         char *out);
 
     /* images/masks.h */
     void (*mask_open)(struct mask_lines *lines, const struct masks *masks, ptrdiff_t k);

@@ -7,7 +7,7 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from attention.structs cimport Attention, Part
 from images.structs cimport (Axis, CropPixels, CropTarget, Lines, MaskLines, Masks, ResizeAxis,
-                             ResizeTarget, Source, Span, Strip, Sums, Warp)
+                             ResizeBlock, ResizeTarget, Source, Span, Strip, Sums, Warp)
 from labels.structs cimport Labels, LabelsAxis, LabelsPart
 from simd.structs cimport (Pixels, PlaneRows, Samples, SlopeTaps, Stream, Strides, Taps, Target,
                            Tile, Vectors, View, Window, Winners)
@@ -163,8 +163,7 @@ cdef extern from "simd/table.h":
             const uint8_t *start, Py_ssize_t step, int rows, int columns, uint8_t *to,
             Py_ssize_t to_step) noexcept nogil
         void (*resize_store)(
-            const ResizeTarget *target, const uint8_t *start, int pitch, int channels, int first,
-            int stop, char *row) noexcept nogil
+            const ResizeTarget *target, const ResizeBlock *block, char *out) noexcept nogil
         void (*mask_open)(MaskLines *lines, const Masks *masks, Py_ssize_t k) noexcept nogil
         void (*mask_mix)(
             MaskLines *lines, const Masks *masks, Py_ssize_t k, const int64_t (*pixels)[2],

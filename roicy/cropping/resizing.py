@@ -35,6 +35,7 @@ class Target(NamedTuple):
     table: np.ndarray  # (C, 257) what bytes of each become, and padding
     repeats: int
     repeat_step: int
+    copied: bool  # bytes stay what they are, and those of a pixel stay together
 
 
 def resize(
@@ -300,7 +301,11 @@ class _Form:
         columns = np.arange(grid[1]) * strides[1]
         places = [place * c for place in order]
         width = grid[1] * self.size[1]
-        return Target(rows.reshape(-1), columns, self.size[1], width, x, places, table, 1, 0)
+        copied = (
+            table.dtype == np.uint8 and places == list(range(self.count)) and x == self.count
+            and bool((table[:, :256] == np.arange(256)).all())
+        )  # fmt: skip
+        return Target(rows.reshape(-1), columns, self.size[1], width, x, places, table, 1, 0, copied)
 
     def _patches(self, view: np.ndarray, order: list[int], table: np.ndarray) -> Target:
         """Return where the pixels of patches go.
@@ -319,5 +324,6 @@ class _Form:
         columns = (across // m * m * m + across % m) * patch_step
         places = [place * c * step for place in order]
         return Target(
-            rows.reshape(-1), columns, side, width, x * step, places, table, self.repeat, frame * step
-        )
+            rows.reshape(-1), columns, side, width, x * step, places, table, self.repeat,
+            frame * step, False,
+        )  # fmt: skip
