@@ -83,7 +83,6 @@ static FORCE_INLINE void resize_bytes(const uint8_t *from, ptrdiff_t step,
     whole[0] = WIDE(packus_epi16)(whole[0], WIDE(packs_epi32)(whole[2], whole[3]));
     memcpy(to, whole, RESIZE_BYTES);
 }
-#undef WIDE
 #else
 enum { RESIZE_BYTES = 16 };
 
@@ -139,69 +138,125 @@ static NOINLINE void resize_columns(const struct resize_axis *axis, int first, i
         }
 }
 
+/* A square of 16 x 16 bytes is transposed in four steps, of which each turns the index of a byte by
+   one bit: the bits are those of its row, and then those of its column.  Vectors have a square in
+   each 16 bytes of theirs. */
+enum { RESIZE_SQUARE = 16 };
 #if defined(__SSE2__)
-typedef __m128i resize_square_row;
-#define ZIP_LOW(a, b) _mm_unpacklo_epi8(a, b)
-#define ZIP_HIGH(a, b) _mm_unpackhi_epi8(a, b)
+enum { RESIZE_SEGMENTS = sizeof(resize_wide) / RESIZE_SQUARE };
+#define ZIP_LOW(a, b) WIDE(unpacklo_epi8)(a, b)
+#define ZIP_HIGH(a, b) WIDE(unpackhi_epi8)(a, b)
 #elif defined(__aarch64__)
-typedef uint8x16_t resize_square_row;
+typedef uint8x16_t resize_wide;
+enum { RESIZE_SEGMENTS = 1 };
 #define ZIP_LOW(a, b) vzip1q_u8(a, b)
 #define ZIP_HIGH(a, b) vzip2q_u8(a, b)
 #endif
-enum { RESIZE_SQUARE = 16 };
 
-/* Transposes a square of bytes, of which `rows` and `columns` are there.  All rows of the result are
-   written that have a column, to their end.  Each of four steps turns the index of a byte, whose bits
-   are those of its row and its column, by one bit. */
-static FORCE_INLINE void resize_square(const uint8_t *from, ptrdiff_t step, int rows, int columns,
-                                       uint8_t *to, ptrdiff_t to_step) {
-    enum { n = RESIZE_SQUARE };
 #ifdef ZIP_LOW
-    resize_square_row a[n], b[n];
-    for (int i = 0; i < n; i++) {
-        a[i] = (resize_square_row){0};
-        memcpy(a + i, from + (i < rows ? i : rows - 1) * step, (size_t)columns);
-    }
+static FORCE_INLINE void resize_turn(resize_wide *a) {
+    resize_wide b[RESIZE_SQUARE];
     for (int turn = 0; turn < 4; turn++) {
         UNROLLED(8)
-        for (int i = 0; i < n / 2; i++) {
-            b[2 * i] = ZIP_LOW(a[i], a[i + n / 2]);
-            b[2 * i + 1] = ZIP_HIGH(a[i], a[i + n / 2]);
+        for (int i = 0; i < RESIZE_SQUARE / 2; i++) {
+            b[2 * i] = ZIP_LOW(a[i], a[i + RESIZE_SQUARE / 2]);
+            b[2 * i + 1] = ZIP_HIGH(a[i], a[i + RESIZE_SQUARE / 2]);
         }
         UNROLLED(16)
-        for (int i = 0; i < n; i++)
+        for (int i = 0; i < RESIZE_SQUARE; i++)
             a[i] = b[i];
     }
-    UNROLLED(16)
-    for (int i = 0; i < n; i++)
-        if (i < columns)
-            memcpy(to + i * to_step, a + i, n);
-#else
-    for (int i = 0; i < columns; i++)
-        for (int j = 0; j < n; j++)
-            to[i * to_step + j] = from[(j < rows ? j : rows - 1) * step + i];
-#endif
 }
+#else
+typedef struct {
+    uint8_t bytes[RESIZE_SQUARE];
+} resize_wide;
+enum { RESIZE_SEGMENTS = 1 };
 
-/* Transposes rows of bytes: byte i of row j goes to to[i * to_step + j].  Rows of the result are
-   written to multiples of RESIZE_SQUARE bytes. */
-static NOINLINE void resize_transpose(const uint8_t *from, ptrdiff_t step, int rows, int columns,
-                                      uint8_t *to, ptrdiff_t to_step) {
-    const ptrdiff_t ahead = columns;
-    enum { n = RESIZE_SQUARE };
-    for (int j = 0; j < rows; j += n)
-        for (int i = 0; i < columns; i += n) {
-            for (int k = 0; i % LANE_BYTES == 0 && k < n; k++)
-                prefetch_l2((const char *)((uintptr_t)from + (uintptr_t)((j + k) * step + i + ahead)));
-            int at = columns < n ? 0 : i < columns - n ? i : columns - n;
-            const uint8_t *square = from + j * step + at;
-            if (columns >= n && rows - j >= n)
-                resize_square(square, step, n, n, to + at * to_step + j, to_step);
-            else
-                resize_square(square, step, rows - j, columns < n ? columns : n,
-                              to + at * to_step + j, to_step);
+static FORCE_INLINE void resize_turn(resize_wide *a) {
+    for (int i = 0; i < RESIZE_SQUARE; i++)
+        for (int j = 0; j < i; j++) {
+            uint8_t byte = a[i].bytes[j];
+            a[i].bytes[j] = a[j].bytes[i];
+            a[j].bytes[i] = byte;
         }
 }
+#endif
+
+/* 16 bytes of each square's row: those at `at` of rows[0], rows[16] and so on. */
+static FORCE_INLINE resize_wide resize_gather(const uint8_t *const *rows, ptrdiff_t at) {
+    resize_wide all;
+#if defined(__SSE2__)
+    __m128i parts[RESIZE_SEGMENTS];
+    for (int i = 0; i < RESIZE_SEGMENTS; i++)
+        parts[i] = _mm_loadu_si128((const __m128i *)(rows[i * RESIZE_SQUARE] + at));
+#if VECTOR_BYTES == 64
+    all = _mm512_inserti32x4(_mm512_castsi128_si512(parts[0]), parts[1], 1);
+    all = _mm512_inserti32x4(_mm512_inserti32x4(all, parts[2], 2), parts[3], 3);
+#elif VECTOR_BYTES == 32
+    all = _mm256_inserti128_si256(_mm256_castsi128_si256(parts[0]), parts[1], 1);
+#else
+    all = parts[0];
+#endif
+#else
+    memcpy(&all, rows[0] + at, sizeof all);
+#endif
+    return all;
+}
+
+/* Transposes at most RESIZE_ROWS rows of bytes to lines of RESIZE_ROWS bytes.  Where there are fewer
+   rows, the last stands for those that lack.  The bytes that follow are prefetched, since they are
+   read next. */
+static NOINLINE void resize_to_lines(const uint8_t *from, ptrdiff_t step, int rows, int columns,
+                                     uint8_t *to) {
+    enum { n = RESIZE_SQUARE, s = RESIZE_SEGMENTS };
+    const uint8_t *starts[RESIZE_ROWS];
+    for (int j = 0; j < RESIZE_ROWS; j++)
+        starts[j] = from + (j < rows ? j : rows - 1) * step;
+    if (columns < n) {
+        for (int i = 0; i < columns; i++)
+            for (int j = 0; j < RESIZE_ROWS; j++)
+                to[i * RESIZE_ROWS + j] = starts[j][i];
+        return;
+    }
+    for (int i = 0; i < columns; i += LANE_BYTES)
+        for (int j = 0; j < rows; j++)
+            prefetch_l2((const char *)((uintptr_t)starts[j] + (uintptr_t)(columns + i)));
+    for (int j = 0; j < rows; j += s * n)
+        for (int i = 0; i < columns; i += n) {
+            int at = i + n <= columns ? i : columns - n;
+            resize_wide a[n];
+            UNROLLED(16)
+            for (int k = 0; k < n; k++)
+                a[k] = resize_gather(starts + j + k, at);
+            resize_turn(a);
+            UNROLLED(16)
+            for (int k = 0; k < n; k++)
+                memcpy(to + (at + k) * RESIZE_ROWS + j, a + k, sizeof a[k]);
+        }
+}
+
+/* Transposes lines to rows.  All bytes of rows are written to a multiple of RESIZE_SQUARE. */
+static NOINLINE void resize_to_rows(const uint8_t *from, int lines, int rows, uint8_t *to,
+                                    ptrdiff_t step) {
+    enum { n = RESIZE_SQUARE, s = RESIZE_SEGMENTS };
+    for (int i = 0; i < lines; i += n)
+        for (int j = 0; j < rows; j += s * n) {
+            resize_wide a[n];
+            UNROLLED(16)
+            for (int k = 0; k < n; k++)
+                memcpy(a + k, from + (i + k) * RESIZE_ROWS + j, sizeof a[k]);
+            resize_turn(a);
+            UNROLLED(16)
+            for (int k = 0; k < n; k++)
+                for (int l = 0; l < s; l++)
+                    if (j + l * n + k < rows)
+                        memcpy(to + (j + l * n + k) * step + i, (const char *)(a + k) + l * n, n);
+        }
+}
+#ifdef WIDE
+#undef WIDE
+#endif
 
 /* Looks `count` bytes up, `pitch` apart, or padding if there are none; results are `step` apart. */
 #define LOOK_UP(type)                                                                              \

@@ -107,11 +107,10 @@ cdef inline void resize_rows_along_x(
                 simd.resize_line(axis, q, row + i * stride + (low - origin) * <Py_ssize_t>pitch,
                                  pitch, channels, to + i * part.step)
         else:
-            simd.resize_transpose(
-                row + (low - origin) * <Py_ssize_t>pitch, stride, rows,
-                (stop_of(axis, next - 1) - low) * pitch, part.lines, RESIZE_ROWS)
+            simd.resize_to_lines(row + (low - origin) * <Py_ssize_t>pitch, stride, rows,
+                                 (stop_of(axis, next - 1) - low) * pitch, part.lines)
             simd.resize_columns(axis, q, next, pitch, channels, rows, part.lines, part.sums)
-            simd.resize_transpose(part.sums, RESIZE_ROWS, (next - q) * channels, rows, to, part.step)
+            simd.resize_to_rows(part.sums, (next - q) * channels, rows, to, part.step)
         to += (next - q) * channels
         q = next
 
@@ -135,7 +134,11 @@ cdef inline void resize_along_x_first(const Part *part) noexcept nogil:
     cdef int32_t end = stop_of(axis, part.stop_y - 1)
     cdef int rows, waiting = 0, pitch = part.channels if along_x else part.pitch
     cdef Py_ssize_t bytes = (part.stop_x - part.low_x) * <Py_ssize_t>pitch
+    cdef Py_ssize_t at = (part.low_x + part.picture.left) * part.target.step
+    cdef bint direct = part.target.copied and pitch == part.channels
     cdef const uint8_t *line
+    cdef uint8_t *to
+    direct = direct and part.target.run == part.job.width
     for y in range(part.low_y, part.stop_y):
         first = first_of(axis, y)
         while along_x and have < stop_of(axis, y):
@@ -154,11 +157,15 @@ cdef inline void resize_along_x_first(const Part *part) noexcept nogil:
             line = part.kept + (first - base) * step
         else:
             line = part.start + first * part.stride + part.low_x * <Py_ssize_t>pitch
+        to = part.line + waiting * bytes
+        if direct:
+            to = <uint8_t*>(part.out + part.target.rows[y + part.picture.top] + at)
         if axis.spans != NULL:
-            part.job.simd.resize_line(axis, y, line, step if along_x else part.stride, bytes,
-                                      part.line + waiting * bytes)
-        elif part.job.together > 1:
-            memcpy(part.line + waiting * bytes, line, bytes)
+            part.job.simd.resize_line(axis, y, line, step if along_x else part.stride, bytes, to)
+        elif direct or part.job.together > 1:
+            memcpy(to, line, bytes)
+        if direct:
+            continue
         waiting += 1
         if part.job.together == 1 and axis.spans == NULL:
             store_rows(part, y, 1, line, 0, pitch)

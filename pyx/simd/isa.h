@@ -62,7 +62,8 @@
      .crop_convert = crop_convert,                                                                 \
      .resize_line = resize_line,                                                                   \
      .resize_columns = resize_columns,                                                             \
-     .resize_transpose = resize_transpose,                                                         \
+     .resize_to_lines = resize_to_lines,                                                           \
+     .resize_to_rows = resize_to_rows,                                                             \
      .resize_store = resize_store,                                                                 \
      .warp_set = warp_set,                                                                         \
      .warp_hull = warp_hull,                                                                       \

@@ -129,8 +129,9 @@ struct simd {
                         ptrdiff_t count, uint8_t *to);
     void (*resize_columns)(const struct resize_axis *axis, int first, int stop, int pitch,
                            int channels, int rows, const uint8_t *lines, uint8_t *to);
-    void (*resize_transpose)(const uint8_t *from, ptrdiff_t step, int rows, int columns,
-                             uint8_t *to, ptrdiff_t to_step);
+    void (*resize_to_lines)(const uint8_t *from, ptrdiff_t step, int rows, int columns,
+                            uint8_t *to);
+    void (*resize_to_rows)(const uint8_t *from, int lines, int rows, uint8_t *to, ptrdiff_t step);
     void (*resize_store)(const struct resize_target *target, const struct resize_block *block,
                          char *out);
 

@@ -159,9 +159,11 @@ cdef extern from "simd/table.h":
         void (*resize_columns)(
             const ResizeAxis *axis, int first, int stop, int pitch, int channels, int rows,
             const uint8_t *lines, uint8_t *to) noexcept nogil
-        void (*resize_transpose)(
-            const uint8_t *start, Py_ssize_t step, int rows, int columns, uint8_t *to,
-            Py_ssize_t to_step) noexcept nogil
+        void (*resize_to_lines)(
+            const uint8_t *start, Py_ssize_t step, int rows, int columns,
+            uint8_t *to) noexcept nogil
+        void (*resize_to_rows)(
+            const uint8_t *start, int lines, int rows, uint8_t *to, Py_ssize_t step) noexcept nogil
         void (*resize_store)(
             const ResizeTarget *target, const ResizeBlock *block, char *out) noexcept nogil
         void (*mask_open)(MaskLines *lines, const Masks *masks, Py_ssize_t k) noexcept nogil
