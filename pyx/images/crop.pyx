@@ -686,8 +686,8 @@ cdef double set_pictures(
         picture.at_y, picture.at_x = rows[k, 1], rows[k, 2]
         set_axis(&picture.y, <int32_t>rows[k, 3], rows[k, 5], tables)
         set_axis(&picture.x, <int32_t>rows[k, 4], rows[k, 6], tables)
-        picture.y_first = rows[k, 7] != 0
-        picture.top, picture.left = <int32_t>rows[k, 8], <int32_t>rows[k, 9]
+        picture.y_first, picture.divided = rows[k, 7] != 0, rows[k, 8] != 0
+        picture.top, picture.left = <int32_t>rows[k, 9], <int32_t>rows[k, 10]
         region.low[0] = <int32_t>picture.at_y + first_of(&picture.y, 0)
         region.stop[0] = <int32_t>picture.at_y + stop_of(&picture.y, picture.y.count - 1)
         region.low[1] = <int32_t>(picture.at_x + first_of(&picture.x, 0)) & ~1
@@ -705,9 +705,9 @@ cdef double set_pictures(
 def resize(frames, const int64_t[:, ::1] rows, list tables, target, out, int threads):
     """Resize boxes of frames as Pillow does.
 
-    rows: (K, 10) of frame, y and x of its pixel (0, 0), height, width, and of their taps which of
-    `tables`, whether y is first, and where it begins in the result; target: as in
-    roicy/cropping/resizing.py; out: written to.
+    rows: (K, 11) of frame, y and x of its pixel (0, 0), height, width, and of their taps which of
+    `tables`, whether y is first, whether colours are divided by alpha, and where it begins in the
+    result; target: as in roicy/cropping/resizing.py; out: written to.
     """
     cdef WholeResize call
     cdef CropJob source

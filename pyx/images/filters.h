@@ -81,4 +81,14 @@ static inline void filter_pairs(const struct filter_axis *axis, int32_t i, const
     }
 }
 
+/* Colours that were multiplied by their alpha, which is the last byte of a pixel, become colours
+   again. */
+static inline void filter_divide_by_alpha(uint8_t *pixels, ptrdiff_t count, int channels) {
+    for (; count > 0; count--, pixels += channels)
+        for (int c = 0, alpha = pixels[channels - 1]; alpha > 0 && c < channels - 1; c++) {
+            int colour = 255 * pixels[c] / alpha;
+            pixels[c] = (uint8_t)(colour < 255 ? colour : 255);
+        }
+}
+
 #endif

@@ -48,13 +48,20 @@ static FORCE_INLINE resize_wide resize_load(const uint8_t *from) {
     return bytes;
 }
 
+/* Two weights in all lanes.  They are loaded one by one: together they would take a detour. */
+static FORCE_INLINE resize_wide resize_splat(const int16_t *two) {
+#if defined(__AVX2__)
+    return WIDE(broadcastd_epi32)(_mm_castps_si128(_mm_load_ss((const float *)(const void *)two)));
+#else
+    return _mm_shuffle_epi32(_mm_castps_si128(_mm_load_ss((const float *)(const void *)two)), 0);
+#endif
+}
+
 /* Adds two lines.  The order of bytes is that of unpack instructions, which pack ones undo. */
 static FORCE_INLINE void resize_add(resize_wide a, resize_wide b, const struct resize_pair *pair,
                                     resize_sums *low, resize_sums *high) {
     const resize_wide zero = {0};
-    int32_t parts[2];
-    memcpy(parts, pair, sizeof parts);
-    resize_wide by_low = WIDE(set1_epi32)(parts[0]), by_high = WIDE(set1_epi32)(parts[1]);
+    const resize_wide by_low = resize_splat(pair->low), by_high = resize_splat(pair->high);
     resize_wide two[2] = {WIDE(unpacklo_epi8)(a, b), WIDE(unpackhi_epi8)(a, b)};
     for (int i = 0; i < 4; i++) {
         resize_wide words = i % 2 ? WIDE(unpackhi_epi8)(two[i / 2], zero)

@@ -8,7 +8,7 @@ from libc.stdint cimport int32_t, uint8_t
 from libc.string cimport memcpy, memmove
 
 from images.structs cimport (RESIZE_ROWS, ResizeAxis as Axis, ResizeBlock as Block,
-                             ResizeTarget as Target, Source)
+                             ResizeTarget as Target, Source, filter_divide_by_alpha)
 from simd.structs cimport ASSERT
 from simd.table cimport Simd
 from threads cimport Team, run_tasks
@@ -33,6 +33,7 @@ cdef struct Picture:               # a box of a frame, and where it goes
     Axis y
     Axis x
     bint y_first
+    bint divided                   # colours are divided by alpha at last
     int32_t top                    # where it begins in the result; may be below 0
     int32_t left
 
@@ -119,6 +120,9 @@ cdef inline void store_rows(
         const Part *part, int32_t y, int rows, const uint8_t *lines, Py_ssize_t step,
         int pitch) noexcept nogil:
     cdef Block block
+    cdef int i
+    for i in range(rows if part.picture.divided else 0):      # which are the thread's own
+        filter_divide_by_alpha(<uint8_t*>lines + i * step, part.stop_x - part.low_x, pitch)
     block.start, block.step, block.pitch, block.channels = lines, step, pitch, part.channels
     block.rows, block.row = rows, y + part.picture.top
     block.first, block.stop = part.low_x + part.picture.left, part.stop_x + part.picture.left
@@ -135,10 +139,11 @@ cdef inline void resize_along_x_first(const Part *part) noexcept nogil:
     cdef int rows, waiting = 0, pitch = part.channels if along_x else part.pitch
     cdef Py_ssize_t bytes = (part.stop_x - part.low_x) * <Py_ssize_t>pitch
     cdef Py_ssize_t at = (part.low_x + part.picture.left) * part.target.step
-    cdef bint direct = part.target.copied and pitch == part.channels
+    cdef bint gathered, direct = part.target.copied and pitch == part.channels
     cdef const uint8_t *line
     cdef uint8_t *to
-    direct = direct and part.target.run == part.job.width
+    direct = direct and part.target.run == part.job.width and not part.picture.divided
+    gathered = direct or part.job.together > 1 or (part.picture.divided and not along_x)
     for y in range(part.low_y, part.stop_y):
         first = first_of(axis, y)
         while along_x and have < stop_of(axis, y):
@@ -162,12 +167,12 @@ cdef inline void resize_along_x_first(const Part *part) noexcept nogil:
             to = <uint8_t*>(part.out + part.target.rows[y + part.picture.top] + at)
         if axis.spans != NULL:
             part.job.simd.resize_line(axis, y, line, step if along_x else part.stride, bytes, to)
-        elif direct or part.job.together > 1:
+        elif gathered:
             memcpy(to, line, bytes)
         if direct:
             continue
         waiting += 1
-        if part.job.together == 1 and axis.spans == NULL:
+        if not gathered and axis.spans == NULL:
             store_rows(part, y, 1, line, 0, pitch)
             waiting = 0
         elif y + 1 == part.stop_y or (y + 1 + part.picture.top) % part.job.together == 0:

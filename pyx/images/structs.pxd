@@ -191,6 +191,7 @@ cdef extern from "images/filters.h":
     void filter_pairs(
         const FilterAxis *axis, int32_t i, const int32_t *span, double *weights,
         ResizePair *pairs) noexcept nogil
+    void filter_divide_by_alpha(uint8_t *pixels, Py_ssize_t count, int channels) noexcept nogil
 
 
 cdef extern from "images/runs.h":

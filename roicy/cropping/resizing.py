@@ -68,7 +68,8 @@ def resize(
     result = _results.result(
         out, (len(rows.images), *form.shape), (table.dtype,), (*given.arrays, rows.values)
     )
-    axes = _Axes(given, rows, border == "crop", kind, version)
+    straight = given.count // 2 if alpha == "pillow" else 0
+    axes = _Axes(given, rows, border == "crop", kind, version, straight)
     view = _arguments.bits(result)
     for part, shown, target in form.parts(view, order, _arguments.bits(table)):
         where = _content(content, fit, axes, shown)
@@ -99,23 +100,36 @@ def _read(
 
 
 def _dense(given: arguments.Frames, alpha: str | None) -> tuple[arguments.Frames, int]:
-    """Return frames whose pixels lie together, or planes, and how many channels are stored."""
-    channels = given.channels
-    if alpha is not None and channels not in (2, 4):
+    """Return frames whose pixels lie together, or planes, and how many channels are stored.
+
+    For Pillow's alpha, there are frames whose colours are multiplied by it, and then those given.
+    """
+    channels, arrays = given.channels, given.arrays
+    if alpha is not None and (channels not in (2, 4) or given.yuv):
         raise ValueError(f"alpha: {alpha!r}, expected None for frames of {channels} channels")
-    count = channels - (alpha == "drop")
-    arrays = given.arrays
-    if given.yuv or given.planar:
-        return given, count
     if alpha is not None and given.reversed:
         arrays = tuple(array[..., ::-1] for array in arrays)
-        given = given._replace(reversed=False)
+        given = given._replace(reversed=False, planar=False)
+    count = channels - (alpha == "drop")
+    if given.yuv or (given.planar and alpha != "pillow"):
+        return given._replace(arrays=arrays), count
     dense = [
         array if array.strides[2:] == (channels, 1) or not array.size
         else np.ascontiguousarray(array)
         for array in arrays
     ]  # fmt: skip
-    return given._replace(arrays=tuple(dense)), count
+    if alpha == "pillow":
+        dense = [*map(_multiplied, dense), *dense]
+        given = given._replace(count=2 * given.count)
+    return given._replace(arrays=tuple(dense), planar=False), count
+
+
+def _multiplied(array: np.ndarray) -> np.ndarray:
+    """Return a frame whose colours are multiplied by alpha, and rounded as Pillow does."""
+    result = array.copy()
+    product = array[..., :-1] * array[..., -1:].astype(np.uint16) + np.uint16(128)
+    result[..., :-1] = ((product >> 8) + product) >> 8
+    return result
 
 
 def _table(
@@ -147,9 +161,10 @@ class _Axes:
     """Boxes, and the taps of their axes."""
 
     def __init__(
-        self, given: arguments.Frames, rows: arguments.Boxes, cut: bool, kind: int, version: int
-    ):
-        self.kind, self.version = kind, version
+        self, given: arguments.Frames, rows: arguments.Boxes, cut: bool, kind: int, version: int,
+        straight: int,
+    ):  # fmt: skip
+        self.kind, self.version, self.straight = kind, version, straight
         self.tables: list[filters.Taps] = []
         self._known: dict[Any, int] = {}
         sizes = [one.shape[1:3] for one in given.arrays[:: 3 if given.yuv else 1] for _ in one]
@@ -178,12 +193,17 @@ class _Axes:
 
     def pictures(self, where: np.ndarray) -> np.ndarray:
         """Return rows as the kernel takes them; where: (K, 4) top, left, height and width."""
-        result = np.empty((len(self.boxes), 10), np.int64)
+        result = np.empty((len(self.boxes), 11), np.int64)
         for row, (image, axes), place in zip(result, self.boxes, where.tolist(), strict=True):
             at_y, table_y = self._axis(*axes[0], place[2])
             at_x, table_x = self._axis(*axes[1], place[3])
             y_first = table_y >= 0 <= table_x and self._is_y_first(axes, place)
-            row[:] = image, at_y, at_x, place[2], place[3], table_y, table_x, y_first, *place[:2]
+            # Pillow copies a whole picture that keeps its size, and its alpha does not matter.
+            copied = all(axes[i][1] == axes[i][3] == place[2 + i] for i in (0, 1))
+            divided = self.straight > 0 and not copied
+            image += self.straight * copied
+            numbers = (place[2], place[3], table_y, table_x, y_first, divided, *place[:2])
+            row[:] = image, at_y, at_x, *numbers
         return result
 
     def _is_y_first(self, axes: list[tuple[int, int, float, float]], place: list[int]) -> bool:
