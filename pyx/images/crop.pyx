@@ -735,7 +735,7 @@ def resize(frames, const int64_t[:, ::1] rows, list tables, target, out, int thr
         <const Py_ssize_t*>view.buf, target.run, target.width)
     job.target.step, job.target.itemsize = target.step, out.itemsize
     job.target.repeats, job.target.repeat_step = target.repeats, target.repeat_step
-    job.target.copied = target.copied
+    job.target.copied = target.copied and not frames.planar
     view = buffer_of(kept, target.table)
     for c in range(job.channels):
         job.target.places[c] = target.places[c]

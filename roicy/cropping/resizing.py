@@ -279,7 +279,7 @@ class _Form:
                 raise ValueError(f"tiles: {self.grid} of {size}, expected at most {MOST} pixels a side")
             self.shape = (math.prod(self.grid) + (overview is not None), *image)
             if self.patch:
-                raise ValueError("patch: expected None beside tiles")
+                raise ValueError(f"patch: {patch!r}, expected None beside tiles")
         else:
             self.shape = image
         if overview is not None:
@@ -287,7 +287,7 @@ class _Form:
             if tiles is None:
                 raise ValueError(f"overview: {overview!r}, expected None without tiles")
         if not self.patch and (self.merge, self.repeat) != (1, 1):
-            raise ValueError("merge, repeat: expected 1 without patch")
+            raise ValueError(f"merge, repeat: {merge!r}, {repeat!r}, expected 1 without patch")
         unit = self.patch * self.merge
         if self.patch:
             if size[0] % unit or size[1] % unit:
