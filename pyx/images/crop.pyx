@@ -11,13 +11,15 @@ from cpython.buffer cimport Py_buffer
 from cpython.bytes cimport PyBytes_AS_STRING
 from libc.math cimport INFINITY, fabs
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memset
 
 from images.buffers cimport buffer_of, memory_of
+from images.frames cimport (CROP_TASK_NUMBERS, Conversion, Region, convert_regions, dense_bytes,
+                            frames_of, run_conversion, unite)
 from images.resize cimport Picture, ResizeJob, first_of, run_resize, set_room, stop_of
-from images.structs cimport (BYTE, CROP_CHANNELS, CROP_COLUMNS, CROP_ROWS, CROP_RUN, CROP_TRIANGLES,
+from images.structs cimport (CROP_CHANNELS, CROP_COLUMNS, CROP_ROWS, CROP_RUN, CROP_TRIANGLES,
                              CROP_YUV, WARP_SAMPLES, YUV_SPARE, Axis, CropPixels as Pixels,
-                             CropTarget as Target, FilterAxis, Lines, Plane, ResizeAxis, ResizePair,
+                             CropTarget as Target, FilterAxis, Lines, ResizeAxis, ResizePair,
                              Source, Span, Strip, Sums, Warp, Yuv, crop_axis_hull, crop_axis_limit,
                              crop_axis_set, crop_within, filter_axis_of, filter_pairs, filter_span)
 from roicy._kernels.isa cimport tables as functions
@@ -33,7 +35,6 @@ cdef enum:
     CROP_OVERLAP = 75              # percent of a frame in boxes, to convert it at first # R403
     CROP_SERIAL_NUMBERS = 262144   # numbers of a result for one thread alone, 0.1 ms   # no record
     WARP_COST = 3                  # cost of a number of a turned crop; upright: 1      # no record
-    CROP_TASK_NUMBERS = 1 << 26    # of a task at most, times their cost: 0.2 s         # no record
 
 cdef enum:
     RESIZE_SERIAL_TAPS = 16384     # taps that are computed with the lock held, 0.1 ms  # no record
@@ -43,7 +44,7 @@ cdef enum:
 
 cdef struct CropJob:
     const Simd *simd
-    Source *frames
+    const Source *frames
     Py_ssize_t count               # of boxes
     const double *boxes            # [k][x1, y1, x2, y2], or matrices [k][9]
     bint warped                    # boxes are matrices
@@ -194,17 +195,6 @@ cdef inline int groups_together(
     return group
 
 
-cdef inline Source dense_bytes(
-        const Source *frame, const void *start, Py_ssize_t stride_y, Py_ssize_t y,
-        Py_ssize_t x) noexcept nogil:
-    """A converted frame.  Its pixel (y, x) lies at `start`."""
-    cdef Source source = frame[0]
-    source.kind, source.dense = BYTE, True
-    source.stride_y, source.stride_x, source.stride_c = stride_y, 3, 1
-    source.start = <const char*>start - y * stride_y - 3 * x
-    return source
-
-
 cdef inline Source convert_rows(
         const CropJob *job, const Work *work, Scratch *scratch, const Strip *strip) noexcept nogil:
     """Convert the rows that the strip is summed of, each once."""
@@ -342,32 +332,6 @@ cdef void crop_task(const void *given, Py_ssize_t task, char *memory) noexcept n
         work.column += CROP_COLUMNS_AT_ONCE
 
 
-cdef struct Region:                # pixels of a frame of YCbCr that are converted in advance
-    const Source *frame            # NULL if there are none
-    int32_t[2] low                 # y, x
-    int32_t[2] stop
-
-
-cdef struct Conversion:
-    const Simd *simd
-    const Region *regions
-    Source *converted              # a frame of bytes for each region
-    Py_ssize_t regions_count       # 0: nothing is converted in advance
-    Py_ssize_t parts               # tasks of a region
-
-
-cdef void convert_task(const void *given, Py_ssize_t task, char *memory) noexcept nogil:
-    cdef const Conversion *conversion = <const Conversion*>given
-    cdef const Region *region = conversion.regions + task // conversion.parts
-    cdef const Source *to = conversion.converted + task // conversion.parts
-    cdef Py_ssize_t part = task % conversion.parts, rows = region.stop[0] - region.low[0], y
-    for y in range(region.low[0] + rows * part // conversion.parts,
-                   region.low[0] + rows * (part + 1) // conversion.parts):
-        conversion.simd.crop_convert(region.frame, y, region.low[1], region.stop[1] - region.low[1],
-                                     <uint8_t*>to.start + y * to.stride_y
-                                     + region.low[1] * to.stride_x)
-
-
 cdef inline double region_of(const CropJob *job, Py_ssize_t k, Region *region) noexcept nogil:
     """The pixels that a box reads; return how many it needs.
 
@@ -395,22 +359,8 @@ cdef inline double region_of(const CropJob *job, Py_ssize_t k, Region *region) n
     return y * x
 
 
-cdef inline void unite(Region *region, const Region *other) noexcept nogil:
-    cdef int axis
-    for axis in range(2):
-        if region.frame == NULL or other.low[axis] < region.low[axis]:
-            region.low[axis] = other.low[axis]
-        region.stop[axis] = max(region.stop[axis], other.stop[axis])
-    region.frame = other.frame
-
-
 cdef inline double pixels_of(const Region *region) noexcept nogil:
     return <double>(region.stop[0] - region.low[0]) * (region.stop[1] - region.low[1])
-
-
-cdef inline Py_ssize_t stride_of(const Region *region) noexcept nogil:
-    """Bytes of a converted row."""
-    return 3 * (region.stop[1] - region.low[1]) + YUV_SPARE
 
 
 cdef int plan_conversion(
@@ -433,31 +383,7 @@ cdef int plan_conversion(
         regions, count, job.images = region, job.count, NULL
     elif not job.warped and 100 * cost <= CROP_OVERLAP * together:
         return 0
-    convert_regions(job, conversion, regions, count, kept)
-    return 0
-
-
-cdef int convert_regions(
-        CropJob *job, Conversion *conversion, const Region *regions, Py_ssize_t count,
-        list kept) except -1:
-    """Plan to convert regions of YCbCr.  They become the frames of the job."""
-    cdef Py_ssize_t i, size = 0
-    cdef char *to
-    job.frames = <Source*>memory_of(kept, count * sizeof(Source), False)
-    for i in range(count):
-        size += (regions[i].stop[0] - regions[i].low[0]) * stride_of(regions + i)
-    to = memory_of(kept, size, False)
-    for i in range(count):
-        if regions[i].frame != NULL:
-            job.frames[i] = dense_bytes(
-                regions[i].frame, to, stride_of(regions + i), regions[i].low[0], regions[i].low[1])
-            memcpy(job.frames[i].low, regions[i].low, sizeof(regions[i].low))
-            memcpy(job.frames[i].stop, regions[i].stop, sizeof(regions[i].stop))
-            to += (regions[i].stop[0] - regions[i].low[0]) * stride_of(regions + i)
-    conversion.simd, conversion.regions, conversion.converted = job.simd, regions, job.frames
-    conversion.regions_count = count
-    conversion.parts = max((TASKS_PER_THREAD * job.threads + count - 1) // count
-                           if job.threads > 1 else 1, size // CROP_TASK_NUMBERS + 1)
+    job.frames = convert_regions(conversion, regions, count, job.threads, kept)
     return 0
 
 
@@ -468,11 +394,8 @@ cdef struct Whole:                 # a call: pixels that are converted, and boxe
 
 cdef int compute(void *given, Team *team) noexcept nogil:
     cdef Whole *call = <Whole*>given
-    cdef const Conversion *conversion = &call.conversion
     cdef const CropJob *job = &call.job
-    if conversion.regions_count > 0 and run_tasks(
-            conversion, conversion.regions_count * conversion.parts, job.threads, sizeof(Source),
-            convert_task, team) < 0:
+    if run_conversion(&call.conversion, team) < 0:
         return -1
     return run_tasks(job, job.count * job.parts, job.threads_of_boxes, sizeof(Scratch), crop_task,
                      team)
@@ -515,44 +438,6 @@ cdef int divide(CropJob *job) except -1:
     return 0
 
 
-cdef int set_frames(CropJob *job, list kept, given) except -1:
-    """The frames of arrays (N, H, W, C); or (N, H, W) of Y, of U and of V, which take turns."""
-    cdef Py_ssize_t i = 0, n
-    cdef int j, c, kind = ord(given.kind), planes = 3 if given.yuv else 1
-    cdef Py_buffer *view
-    cdef Source *frame
-    cdef Plane plane
-    job.planar = given.planar
-    job.frames = <Source*>memory_of(kept, given.count * sizeof(Source), True)
-    if given.yuv:
-        (job.yuv.shared, job.yuv.wide, job.yuv.each, job.yuv.rgb565, job.yuv.luma,
-         channels) = given.yuv
-        for c in range(3):
-            job.yuv.bias[c], job.yuv.from_u[c], job.yuv.from_v[c] = channels[c]
-    for j, array in enumerate(given.arrays):
-        view = buffer_of(kept, array)
-        for n in range(view.shape[0]):
-            frame = job.frames + i + n
-            plane.start = <const char*>view.buf + n * view.strides[0]
-            plane.stride_y, plane.stride_x = view.strides[1], view.strides[2]
-            if j % planes > 0:
-                plane.stride_x <<= job.yuv.each
-                frame.chroma[j % planes - 1] = plane
-                continue
-            frame.start = plane.start
-            frame.stride_y, frame.stride_x = plane.stride_y, plane.stride_x
-            frame.height = frame.stop[0] = <int32_t>view.shape[1]
-            frame.width = frame.stop[1] = <int32_t>view.shape[2]
-            frame.channels, frame.kind, frame.yuv = job.pixels.channels, kind, &job.yuv
-            if planes == 1:
-                frame.stride_c = view.strides[3]
-                frame.dense = (frame.stride_x == view.itemsize * frame.channels
-                               and (frame.stride_c == view.itemsize or frame.channels == 1))
-        if j % planes == planes - 1:
-            i += view.shape[0]
-    return 0
-
-
 cdef int set_boxes(
         CropJob *job, const double[:, ::1] values, const int32_t[::1] images,
         const int32_t[:, ::1] content, const double[:, ::1] touched) except -1:
@@ -591,7 +476,8 @@ def crop(frames, place, pixels, options, out):
     cdef list kept = []
     cdef int c, p
     memset(&call, 0, sizeof(call))
-    job.simd, job.threads = functions, options.threads
+    job.simd = call.conversion.simd = functions
+    job.threads = options.threads
     set_target(job, buffer_of(kept, out), ord(options.kind))
     job.rule, job.repeats = options.rule, options.repeats
     job.target.zero, job.target.flip = options.zero, options.flip
@@ -600,7 +486,7 @@ def crop(frames, place, pixels, options, out):
         p = pixels.place[c]
         job.pixels.place[c], job.pixels.scale[c] = p, pixels.scale[p]
         job.pixels.bias[c], job.pixels.pad[c] = pixels.bias[p], pixels.pad[p]
-    set_frames(job, kept, frames)
+    job.frames, job.planar = frames_of(kept, frames, &job.yuv), frames.planar
     if job.count == 0 or job.target.channels == 0:
         return
     set_boxes(job, place.values, place.images, place.content, place.touched)
@@ -654,12 +540,7 @@ cdef struct WholeResize:           # a call: pixels that are converted, and boxe
 
 cdef int compute_resize(void *given, Team *team) noexcept nogil:
     cdef WholeResize *call = <WholeResize*>given
-    cdef const Conversion *conversion = &call.conversion
-    if conversion.regions_count > 0 and run_tasks(
-            conversion, conversion.regions_count * conversion.parts, call.job.threads,
-            sizeof(Source), convert_task, team) < 0:
-        return -1
-    return run_resize(&call.job, team)
+    return run_conversion(&call.conversion, team) or run_resize(&call.job, team)
 
 
 cdef int set_axis(ResizeAxis *axis, int32_t count, int64_t table, list tables) except -1:
@@ -673,7 +554,7 @@ cdef int set_axis(ResizeAxis *axis, int32_t count, int64_t table, list tables) e
 
 
 cdef double set_pictures(
-        ResizeJob *job, const CropJob *frames, Region *regions, const int64_t[:, ::1] rows,
+        ResizeJob *job, const Source *frames, Region *regions, const int64_t[:, ::1] rows,
         list tables, list kept) except -1:
     """Boxes, and what they read of each frame; return about how many numbers are summed."""
     cdef Picture *picture = <Picture*>memory_of(kept, job.count * sizeof(Picture), True)
@@ -682,7 +563,7 @@ cdef double set_pictures(
     cdef double cost = 0, across
     job.pictures = picture
     for k in range(job.count):
-        picture.frame = region.frame = frames.frames + rows[k, 0]
+        picture.frame = region.frame = frames + rows[k, 0]
         picture.at_y, picture.at_x = rows[k, 1], rows[k, 2]
         set_axis(&picture.y, <int32_t>rows[k, 3], rows[k, 5], tables)
         set_axis(&picture.x, <int32_t>rows[k, 4], rows[k, 6], tables)
@@ -710,19 +591,19 @@ def resize(frames, const int64_t[:, ::1] rows, list tables, target, out, int thr
     result; target: as in roicy/cropping/resizing.py; out: written to.
     """
     cdef WholeResize call
-    cdef CropJob source
+    cdef const Source *sources
+    cdef Yuv yuv
     cdef ResizeJob *job = &call.job
     cdef Region *regions = NULL
     cdef list kept = []
     cdef Py_buffer *view
+    cdef Py_ssize_t k
     cdef double cost
     cdef int c
     memset(&call, 0, sizeof(call))
-    memset(&source, 0, sizeof(source))
-    source.simd = job.simd = functions
-    source.threads = job.threads = threads
-    source.pixels.channels = frames.channels
-    set_frames(&source, kept, frames)
+    job.simd = call.conversion.simd = functions
+    job.threads = threads
+    sources = frames_of(kept, frames, &yuv)
     job.pitch = 1 if frames.planar else frames.channels
     job.channels = <int>len(target.places)
     job.planes = job.channels if frames.planar else 1
@@ -744,11 +625,11 @@ def resize(frames, const int64_t[:, ::1] rows, list tables, target, out, int thr
         return
     if frames.yuv is not None:
         regions = <Region*>memory_of(kept, frames.count * sizeof(Region), True)
-    cost = set_pictures(job, &source, regions, rows, tables, kept)
+    cost = set_pictures(job, sources, regions, rows, tables, kept)
     if regions != NULL:
-        convert_regions(&source, &call.conversion, regions, frames.count, kept)
-        for c in range(job.count):
-            (<Picture*>job.pictures)[c].frame = source.frames + rows[c, 0]
+        sources = convert_regions(&call.conversion, regions, frames.count, threads, kept)
+        for k in range(job.count):
+            (<Picture*>job.pictures)[k].frame = sources + rows[k, 0]
     set_room(job)
     job.parts = <Py_ssize_t>(cost / job.count / CROP_TASK_NUMBERS) + 1
     if cost < CROP_SERIAL_NUMBERS:

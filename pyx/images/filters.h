@@ -1,5 +1,5 @@
-/* The weights of Pillow's filters.  Everything is computed in the order in which Pillow computes it,
-   so that the weights have the same bits. */
+/* The weights of Pillow's filters.  Everything is computed in the order in which Pillow computes
+   it, so that the weights have the same bits. */
 #ifndef ROICY_FILTERS_H
 #define ROICY_FILTERS_H
 
@@ -30,7 +30,8 @@ static inline double filter_of(int filter, double x) {
     case FILTER_HAMMING: /* whose numbers are floats in Pillow */
         if (far == 0 || far >= 1)
             return far == 0 ? 1 : 0;
-        return filter_sinc(far) * ((double)0.54f + (double)0.46f * cos(far * 3.14159265358979323846));
+        return filter_sinc(far) *
+               ((double)0.54f + (double)0.46f * cos(far * 3.14159265358979323846));
     case FILTER_BICUBIC:
         if (far < 1)
             return ((a + 2) * far - (a + 3)) * far * far + 1;

@@ -1,12 +1,12 @@
-/* Bytes resized as Pillow does: a weighted sum of lines of bytes, rounded and clipped to bytes after
-   each axis.
+/* Bytes resized as Pillow does: a weighted sum of lines of bytes, rounded and clipped to bytes
+   after each axis.
 
-   Along y, lines are rows of a frame.  Along x, RESIZE_ROWS rows are transposed first, so that a line
-   is one column of them, and transposed back.  Either sum is then one of whole vectors.
+   Along y, lines are rows of a frame.  Along x, RESIZE_ROWS rows are transposed first, so that a
+   line is one column of them, and transposed back.  Either sum is then one of whole vectors.
 
-   Two lines are interleaved, and a product of 16 bits and the sum of two is one instruction.  Weights
-   have more bits, so there are two such sums, of their low and high parts.  All sums are exact but
-   for multiples of 2**32. */
+   Two lines are interleaved, and a product of 16 bits and the sum of two is one instruction.
+   Weights have more bits, so there are two such sums, of their low and high parts.  All sums are
+   exact but for multiples of 2**32. */
 #ifndef ROICY_RESIZE_H
 #define ROICY_RESIZE_H
 
@@ -64,8 +64,8 @@ static FORCE_INLINE void resize_add(resize_wide a, resize_wide b, const struct r
     const resize_wide by_low = resize_splat(pair->low), by_high = resize_splat(pair->high);
     resize_wide two[2] = {WIDE(unpacklo_epi8)(a, b), WIDE(unpackhi_epi8)(a, b)};
     for (int i = 0; i < 4; i++) {
-        resize_wide words = i % 2 ? WIDE(unpackhi_epi8)(two[i / 2], zero)
-                                  : WIDE(unpacklo_epi8)(two[i / 2], zero);
+        resize_wide words =
+            i % 2 ? WIDE(unpackhi_epi8)(two[i / 2], zero) : WIDE(unpacklo_epi8)(two[i / 2], zero);
         low[i] += (resize_sums)WIDE(madd_epi16)(words, by_low);
         high[i] += (resize_sums)WIDE(madd_epi16)(words, by_high);
     }
@@ -130,8 +130,8 @@ static NOINLINE void resize_line(const struct resize_axis *axis, int i, const ui
     }
 }
 
-/* Output pixels first .. stop - 1 of transposed rows: a line of RESIZE_ROWS bytes for each byte of a
-   pixel of `pitch` bytes, from the first tap on, of which `rows` count. */
+/* Output pixels first .. stop - 1 of transposed rows: a line of RESIZE_ROWS bytes for each byte of
+   a pixel of `pitch` bytes, from the first tap on, of which `rows` count. */
 static NOINLINE void resize_columns(const struct resize_axis *axis, int first, int stop, int pitch,
                                     int channels, int rows, const uint8_t *lines, uint8_t *to) {
     const int32_t *spans = axis->spans;
@@ -211,9 +211,9 @@ static FORCE_INLINE resize_wide resize_gather(const uint8_t *const *rows, ptrdif
     return all;
 }
 
-/* Transposes at most RESIZE_ROWS rows of bytes to lines of RESIZE_ROWS bytes.  Where there are fewer
-   rows, the last stands for those that lack.  The bytes that follow are prefetched, since they are
-   read next. */
+/* Transposes at most RESIZE_ROWS rows of bytes to lines of RESIZE_ROWS bytes.  Where there are
+   fewer rows, the last stands for those that lack.  The bytes that follow are prefetched, since
+   they are read next. */
 static NOINLINE void resize_to_lines(const uint8_t *from, ptrdiff_t step, int rows, int columns,
                                      uint8_t *to) {
     enum { n = RESIZE_SQUARE, s = RESIZE_SEGMENTS };

@@ -1,8 +1,9 @@
 """Boxes of frames of bytes, resized as Pillow does.
 
-A task is some rows of a box.  Where rows are resized along x first, they are kept as long as an
-output row needs them.  Where they are resized along y first, some output rows are, and then along x.
-In either case output columns are divided so that what is kept fits a level 2 cache.
+A task is some rows of a box.  If x is first, rows are resized along x when an output row needs
+them, and are kept as long as one does.  If y is first, some output rows are computed as far as their
+columns reach, and are then resized along x.  Either way output columns are divided so that what is
+kept fits a level 2 cache.
 """
 from libc.stdint cimport int32_t, uint8_t
 from libc.string cimport memcpy, memmove
@@ -184,7 +185,8 @@ cdef inline void resize_along_y_first(const Part *part) noexcept nogil:
     """Some output rows are resized along y, as far as their columns reach, and then along x."""
     cdef const Axis *axis = &part.picture.y
     cdef int32_t low = first_of(&part.picture.x, part.low_x), y = part.low_y, i
-    cdef Py_ssize_t window = (stop_of(&part.picture.x, part.stop_x - 1) - low) * <Py_ssize_t>part.pitch
+    cdef Py_ssize_t pixels = stop_of(&part.picture.x, part.stop_x - 1) - low
+    cdef Py_ssize_t window = pixels * part.pitch
     cdef Py_ssize_t room = part.job.kept - RESIZE_ROWS * part.step
     cdef int rows
     cdef uint8_t *tall = part.kept + RESIZE_ROWS * part.step

@@ -50,7 +50,127 @@ def resize(
     color_range: t.Range = "video", color_matrix: t.Matrix = "bt601", out: t.AnyArray | None = None,
     num_threads: t.Threads = None,
 ) -> t.NDArray[Any]:  # fmt: skip
-    """Resize."""
+    """Resize pictures of bytes as Pillow does, to the same bytes, into the input of a network.
+
+    A byte of a picture that Pillow resized becomes ``(byte * scale - mean) / std``, and is stored
+    where the network reads it, all in one call.
+
+    Parameters
+    ----------
+    frames : ndarray (H, W), (H, W, C) or (N, H, W, C), or list of ndarrays (H_n, W_n[, C])
+        Pictures of uint8, of 1 to 4 channels and any strides, or YCbCr with `color`, as
+        :func:`crop` takes them.  Rows whose pixels lie together, and separate planes, are read
+        where they lie; others are copied first.
+    size : int or (int, int)
+        Height and width of the result, (h, w); of one tile, with `tiles`.
+    boxes : array_like, or list of N array_likes, optional
+        In pixels, on the frames: (K, 4) with rows [x1, y1, x2, y2] of the only frame, (K, 5) with
+        rows [frame_index, x1, y1, x2, y2], or a list with the boxes of each frame.  By default
+        each frame is resized as a whole.
+    filter : {"bicubic", "lanczos", "bilinear", "hamming", "box"}, optional
+        Pillow's filter.
+    mean, std, scale : float or sequence of C floats, optional
+        In the order of the channels of the result; by default 0, 1 and 1.  The product is computed
+        in float64 and rounded to float32, and the difference and the quotient are computed in
+        float32, as by the image processors of transformers.
+    swap_channels : bool, optional
+        Whether the first three channels are reversed: BGR to RGB and back.
+    fit : {"stretch", "letterbox"}, optional
+        "stretch": a box fills the result.  "letterbox": it keeps its aspect and lies in the middle,
+        in as many pixels as by Pillow's ``ImageOps.pad``, and at least one.
+    content : (4,) or (K, 4) ints, optional
+        Another place for a resized box: its top and left in the result, its height and its width.
+        It may lie off the result, of which it then fills what it covers: the middle of a larger
+        picture, for instance.  With `tiles`, it is a place in their grid.
+    pad_value : float or sequence of C floats, optional
+        The rest of the result, before it is scaled; in the order of the channels of the result.
+    border : {"image", "crop"}, optional
+        "image": as ``resize(size, box=box)`` of Pillow, which reads pixels around the box, and
+        rounds its corners to float32.  "crop": as ``crop(box).resize(size)``, which rounds them to
+        whole pixels, and reads no others.
+    alpha : {"drop", "pillow"}, optional
+        Of frames of 2 or 4 channels, of which the last is alpha.  "drop": it is not read.
+        "pillow": as Pillow resizes LA and RGBA, whose colours are multiplied by alpha first and
+        divided by it at last.  By default all channels are resized alike.
+    channels : {"first", "last"}, optional
+        Whether the result is (K, C, h, w) or (K, h, w, C), or patches have the numbers of a channel
+        or of a pixel together.
+    dtype : dtype, optional
+        Of the result: float32, float16, bfloat16 (of ml_dtypes), or uint8 or int8, rounded to the
+        nearest number, to the even one of two, and moved to what the type holds.
+    quantization : (float, int), optional
+        Scale and zero point of a network of uint8 or int8, as in :func:`crop`.
+    patch : int, optional
+        Side of the patches that the result is divided into, row by row.  It is (K, P, D) then, with
+        D = C * repeat * patch * patch numbers of each: of every channel its repeated patches, or
+        with `channels` "last" the repeated patches.
+    merge : int, optional
+        Groups of merge x merge patches lie together, and their patches row by row, as Qwen2-VL
+        merges them.
+    repeat : int, optional
+        How often a patch is stored, as frames of a video.
+    tiles : (int, int), optional
+        Rows and columns of a grid of tiles.  Boxes are resized to the whole of it, and the result
+        is (K, tiles, C, h, w) or (K, tiles, h, w, C).
+    overview : {"first", "last"}, optional
+        Where among the tiles is one more, to which the whole box is resized.
+    pillow : int, optional
+        Which version's order of axes is followed.  Version 13 resizes along y first if the height
+        falls by more than twice as many pixels as the width does, counted from the sides of the
+        frame, or of what was cut out of it.  Versions before do so if it falls at all and the frame
+        is more than a hundred times as high as wide.  Otherwise x is first.
+    boxes_num : (N,) ints, optional
+        Number of boxes of each frame, for boxes without frame_index, which are sorted by frame.
+    color, color_range, color_matrix : str, optional
+        The format of frames that are YCbCr, or of 16 bits a pixel, as in :func:`crop`.  Their
+        pixels become three bytes, which are then resized.
+    out : ndarray, optional
+        Written to, and returned.  It has the shape and dtype of the result, may have any strides,
+        and shares no memory with what is read.
+    num_threads : int, optional
+        At most as many threads are used; by default :func:`roicy.get_num_threads`.  The result
+        does not depend on it.
+
+    Returns
+    -------
+    ndarray, (K, C, h, w), (K, h, w, C), (K, P, D), (K, tiles, C, h, w) or (K, tiles, h, w, C)
+        Of `dtype`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong type, dtype or shape, or a box does not lie on its frame.  The
+        message names the argument, what it was, and what was expected.  Nothing has been written
+        then.
+    MemoryError
+        If there is no memory for the result.
+
+    Notes
+    -----
+    Output pixel i of n of an axis, whose box goes from a to b, is a weighted mean of the pixels
+    from int(c - r + 1/2) to int(c + r + 1/2), where c = a + (i + 1/2) * (b - a) / n is its centre
+    and r is the support of the filter, times (b - a) / n where this is above 1.  Weights have
+    22 bits after the point, and each axis gives bytes, rounded and clipped
+    (``libImaging/Resample.c`` of Pillow 13).  Neither `reducing_gap` nor `draft` is followed.  The
+    taps of some axes are kept, so that sizes that were seen before cost less.
+
+    Examples
+    --------
+    CLIP has the middle of the picture, whose shorter side becomes 224 pixels:
+
+    >>> import numpy as np, roicy
+    >>> frame = np.full((1080, 1920, 3), 128, np.uint8)  # RGB
+    >>> batch = roicy.resize(
+    ...     frame, 224, content=(0, -87, 224, 398), scale=1 / 255,
+    ...     mean=(0.48145466, 0.4578275, 0.40821073), std=(0.26862954, 0.26130258, 0.27577711))
+    >>> batch.shape, batch.dtype
+    ((1, 3, 224, 224), dtype('float32'))
+
+    Qwen2-VL has patches of 14 pixels, 2 x 2 of which are merged, of a frame that is repeated:
+
+    >>> roicy.resize(frame, (728, 1316), patch=14, merge=2, repeat=2).shape
+    (1, 4888, 1176)
+    """
     given, rows = _read(frames, boxes, boxes_num, color, color_range, color_matrix)
     extent = _arguments.output_size(size, "size")
     kind = filters.FILTERS.index(_arguments.choice("filter", filter, filters.FILTERS))
@@ -95,7 +215,9 @@ def _read(
         name = np.dtype(given.kind if given.kind != "H" else "uint16").name
         raise TypeError(f"frames: dtype {name}, expected uint8, as Pillow's filters of bytes have")
     if of_frames.kind != "upright":
-        raise ValueError(f"boxes: of kind {of_frames.kind!r}, expected upright ones, (K, 4) or (K, 5)")
+        raise ValueError(
+            f"boxes: of kind {of_frames.kind!r}, expected upright ones, (K, 4) or (K, 5)"
+        )
     return given, of_frames
 
 
@@ -171,25 +293,35 @@ class _Axes:
         # Of each box: its frame, and of y and x where its pixels begin, how many there are, and
         # which of them are resized.
         self.boxes: list[tuple[int, list[tuple[int, int, float, float]]]] = []
-        for k, (image, box) in enumerate(zip(rows.images.tolist(), rows.values.tolist(), strict=True)):
+        for k, (image, box) in enumerate(
+            zip(rows.images.tolist(), rows.values.tolist(), strict=True)
+        ):
             height, width = sizes[image]
             if cut:
                 box = list(map(round, box))
             single = np.array(box, np.float32).tolist()
             inside = 0 <= single[0] <= single[2] <= width and 0 <= single[1] <= single[3] <= height
-            if not inside or (cut and not (box[0] < box[2] and box[1] < box[3])) or not height * width:
+            if (
+                not inside
+                or (cut and not (box[0] < box[2] and box[1] < box[3]))
+                or not height * width
+            ):
                 raise ValueError(
                     f"boxes[{k}]: {tuple(box)}, expected one that lies on its frame of "
                     f"{height} x {width} pixels"
                 )
-            axes = [(0, extent, single[i], single[i + 2]) for i, extent in ((1, height), (0, width))]
+            axes = [
+                (0, extent, single[i], single[i + 2]) for i, extent in ((1, height), (0, width))
+            ]
             if cut:
                 axes = [(int(low), int(high - low), 0.0, high - low) for _, _, low, high in axes]
             self.boxes.append((image, axes))
 
     def sides(self) -> np.ndarray:
         """Return the heights and widths of boxes, (K, 2)."""
-        return np.array([[high - low for _, _, low, high in axes] for _, axes in self.boxes]).reshape(-1, 2)
+        return np.array(
+            [[high - low for _, _, low, high in axes] for _, axes in self.boxes]
+        ).reshape(-1, 2)
 
     def pictures(self, where: np.ndarray) -> np.ndarray:
         """Return rows as the kernel takes them; where: (K, 4) top, left, height and width."""
@@ -274,9 +406,14 @@ class _Form:
         image = (*size, count) if last else (count, *size)
         if tiles is not None:
             down, across = _arguments.two_of("tiles", tiles, "(down, across)")
-            self.grid = _arguments.integer("tiles", down, 1, MOST), _arguments.integer("tiles", across, 1, MOST)
+            self.grid = (
+                _arguments.integer("tiles", down, 1, MOST),
+                _arguments.integer("tiles", across, 1, MOST),
+            )
             if max(self.grid[0] * size[0], self.grid[1] * size[1]) > MOST:
-                raise ValueError(f"tiles: {self.grid} of {size}, expected at most {MOST} pixels a side")
+                raise ValueError(
+                    f"tiles: {self.grid} of {size}, expected at most {MOST} pixels a side"
+                )
             self.shape = (math.prod(self.grid) + (overview is not None), *image)
             if self.patch:
                 raise ValueError(f"patch: {patch!r}, expected None beside tiles")
@@ -325,7 +462,9 @@ class _Form:
             table.dtype == np.uint8 and places == list(range(self.count)) and x == self.count
             and bool((table[:, :256] == np.arange(256)).all())
         )  # fmt: skip
-        return Target(rows.reshape(-1), columns, self.size[1], width, x, places, table, 1, 0, copied)
+        return Target(
+            rows.reshape(-1), columns, self.size[1], width, x, places, table, 1, 0, copied
+        )
 
     def _patches(self, view: np.ndarray, order: list[int], table: np.ndarray) -> Target:
         """Return where the pixels of patches go.
