@@ -37,7 +37,6 @@ cdef enum:
     WARP_COST = 3                  # cost of a number of a turned crop; upright: 1      # no record
 
 cdef enum:
-    RESIZE_SERIAL_TAPS = 16384     # taps that are computed with the lock held, 0.1 ms  # no record
     GROUPS = CROP_COLUMNS_AT_ONCE // CROP_COLUMNS
     CONVERTED_ROWS = CROP_CONVERTED // (3 * (CROP_RUN + 2))   # of a strip of CROP_RUN pixels
 
@@ -496,41 +495,27 @@ def crop(frames, place, pixels, options, out):
     run_call(compute, &call, call.conversion.regions_count == 0 and is_small(job))
 
 
-cdef struct Taps:                  # of an axis, which are computed
-    FilterAxis axis
-    int32_t[2] *spans
-    int32_t most
-    double *weights
-    ResizePair *pairs
-
-
-cdef int compute_taps(void *given, Team *team) noexcept nogil:
-    cdef Taps *taps = <Taps*>given
-    cdef int32_t i
-    for i in range(taps.axis.count):
-        filter_pairs(&taps.axis, i, taps.spans[i], taps.weights,
-                     taps.pairs + i * ((taps.most + 1) // 2))
-    return 0
-
-
 def taps_of(int32_t extent, double low, double high, int32_t count, int filter):
     """Return how many taps an output pixel of an axis has at most, and all spans and pairs of taps.
 
     The pixels from `low` to `high` of `extent` become `count`.  filter: of filters.h.
     """
-    cdef Taps taps
     cdef list kept = []
-    cdef int32_t i
-    taps.axis, taps.most = filter_axis_of(low, high, extent, count, filter), 0
-    taps.spans = <int32_t[2]*>memory_of(kept, count * sizeof(taps.spans[0]), False)
+    cdef FilterAxis axis = filter_axis_of(low, high, extent, count, filter)
+    cdef int32_t *spans = <int32_t*>memory_of(kept, 2 * count * sizeof(int32_t), False)
+    cdef int32_t i, most = 0
+    cdef Py_ssize_t each
+    cdef ResizePair *pairs
+    cdef double *weights
     for i in range(count):
-        filter_span(&taps.axis, i, taps.spans[i])
-        taps.most = max(taps.most, taps.spans[i][1])
-    taps.pairs = <ResizePair*>memory_of(
-        kept, count * ((<Py_ssize_t>taps.most + 1) // 2 * sizeof(ResizePair)), True)
-    taps.weights = <double*>memory_of(kept, (<Py_ssize_t>taps.most + 1) * sizeof(double), False)
-    run_call(compute_taps, &taps, <double>count * taps.most <= RESIZE_SERIAL_TAPS)
-    return taps.most, kept[0], kept[1]
+        filter_span(&axis, i, spans + 2 * i)
+        most = max(most, spans[2 * i + 1])
+    each = (<Py_ssize_t>most + 1) // 2
+    pairs = <ResizePair*>memory_of(kept, count * each * sizeof(ResizePair), True)
+    weights = <double*>memory_of(kept, (<Py_ssize_t>most + 1) * sizeof(double), False)
+    for i in range(count):
+        filter_pairs(&axis, i, spans + 2 * i, weights, pairs + i * each)
+    return most, kept[0], kept[1]
 
 
 cdef struct WholeResize:           # a call: pixels that are converted, and boxes

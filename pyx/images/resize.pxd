@@ -1,9 +1,9 @@
 """Boxes of frames of bytes, resized as Pillow does.
 
 A task is some rows of a box.  If x is first, rows are resized along x when an output row needs
-them, and are kept as long as one does.  If y is first, some output rows are computed as far as their
-columns reach, and are then resized along x.  Either way output columns are divided so that what is
-kept fits a level 2 cache.
+them, and are kept as long as one does.  If y is first, some output rows are computed as far as
+their columns reach, and are then resized along x.  Either way output columns are divided so that
+what is kept fits a level 2 cache.
 """
 from libc.stdint cimport int32_t, uint8_t
 from libc.string cimport memcpy, memmove

@@ -58,9 +58,8 @@ def resize(
     Parameters
     ----------
     frames : ndarray (H, W), (H, W, C) or (N, H, W, C), or list of ndarrays (H_n, W_n[, C])
-        Pictures of uint8, of 1 to 4 channels and any strides, or YCbCr with `color`, as
-        :func:`crop` takes them.  Rows whose pixels lie together, and separate planes, are read
-        where they lie; others are copied first.
+        Pictures of uint8, of 1 to 4 channels and any strides, or YCbCr with `color`.  Rows whose
+        pixels lie together, and separate planes, are read where they lie; others are copied first.
     size : int or (int, int)
         Height and width of the result, (h, w); of one tile, with `tiles`.
     boxes : array_like, or list of N array_likes, optional
@@ -195,7 +194,7 @@ def resize(
         where = _content(content, fit, axes, shown)
         pictures = axes.pictures(where)
         _crop.resize(given, pictures, axes.tables, target, part, threads)
-    return result
+    return result if out is None else out
 
 
 def _read(
