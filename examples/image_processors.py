@@ -115,6 +115,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1, help="of roicy and of torch")
     options = parser.parse_args()
     roicy.set_num_threads(options.threads)
+    pictures = [photograph(*size) for size in SIZES]
     for name, (ours, folder, processor) in PROCESSORS.items():
         try:
             others = theirs(folder, processor)
@@ -124,10 +125,10 @@ def main() -> None:
             import torch
 
             torch.set_num_threads(options.threads)
-        for size in SIZES:
-            picture = photograph(*size)
+        for picture in pictures:
             result = ours(picture)
-            said = f"{name}, {size[0]} x {size[1]}: {result.shape}"
+            height, width = picture.shape[:2]
+            said = f"{name}, {height} x {width}: {result.shape}"
             if others:
                 differ = np.count_nonzero(others["Pillow"](picture) != result)
                 said += f", {differ} numbers differ from Pillow's"

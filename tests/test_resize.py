@@ -293,6 +293,11 @@ def test_tiles(isa):
         np.testing.assert_array_equal(got, want)
         got = roicy.resize(frame, (32, 48), tiles=(2, 3), overview=overview, dtype=np.uint8)[0]
         np.testing.assert_array_equal(got, np.transpose(want, (0, 3, 1, 2)))
+    place = {"content": (0, 10, 64, 114)}
+    got = roicy.resize(frame, (32, 48), tiles=(2, 3), overview="last", **place, **BYTES)[0]
+    grid = roicy.resize(frame, (64, 144), **place, **BYTES)[0]
+    np.testing.assert_array_equal(got[4], grid[32:, 48:96])
+    np.testing.assert_array_equal(got[6], small)
 
 
 def test_taps_are_kept():
@@ -320,7 +325,7 @@ def test_taps_are_kept():
         ({"boxes": [(0, 0, 10, 8)]}, "boxes[0]: (0.0, 0.0, 10.0, 8.0), expected one that lies on"),
         ({"boxes": [(-1, 0, 9, 8)]}, "boxes[0]: (-1.0, 0.0, 9.0, 8.0), expected one that lies on"),
         ({"boxes": [(5, 0, 4, 8)]}, "boxes[0]: (5.0, 0.0, 4.0, 8.0), expected one that lies on"),
-        ({"boxes": [(5, 1, 5.2, 8)], "border": "crop"}, "boxes[0]: (5, 1, 5, 8), expected one"),
+        ({"boxes": [(5, 1, 5.2, 8)], "border": "crop"}, "boxes[0]: (5.0, 1.0, 5.2, 8.0), expected one"),
         ({"boxes": [(5, 5, 5, 5, 0.1)], "boxes_num": [1]}, "boxes: of kind 'rotated', expected up"),
         ({"filter": "nearest"}, "filter: 'nearest', expected 'box', 'bilinear'"),
         ({"fit": "cover"}, "fit: 'cover', expected 'stretch' or 'letterbox'"),

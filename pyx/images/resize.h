@@ -13,18 +13,24 @@
 #include "images/structs.h"
 #include "simd/simd.h"
 
-/* The sum of taps of one byte, `step` bytes apart. */
-static FORCE_INLINE uint8_t resize_byte(const uint8_t *from, ptrdiff_t step,
-                                        const struct resize_pair *pairs, int taps) {
-    uint32_t sum = 1u << (RESIZE_BITS - 1);
-    for (int t = 0; t < taps; t++) {
+/* The sums of at most RESIZE_ROWS bytes of lines, which are `step` bytes apart. */
+static FORCE_INLINE void resize_some(const uint8_t *from, ptrdiff_t step,
+                                     const struct resize_pair *pairs, int taps, int count,
+                                     uint8_t *to) {
+    uint32_t sums[RESIZE_ROWS];
+    for (int i = 0; i < count; i++)
+        sums[i] = 1u << (RESIZE_BITS - 1);
+    for (int t = 0; t < taps; t++, from += step) {
         const struct resize_pair *pair = pairs + t / 2;
-        int32_t weight = pair->low[t % 2] + pair->high[t % 2] * (1 << RESIZE_LOW);
-        sum += from[t * step] * (uint32_t)weight;
+        uint32_t weight = (uint32_t)(pair->low[t % 2] + pair->high[t % 2] * (1 << RESIZE_LOW));
+        for (int i = 0; i < count; i++)
+            sums[i] += from[i] * weight;
     }
-    int32_t value = (int32_t)sum >> RESIZE_BITS;
-    value = value > 0 ? value : 0;
-    return (uint8_t)(value < 255 ? value : 255);
+    for (int i = 0; i < count; i++) {
+        int32_t value = (int32_t)sums[i] >> RESIZE_BITS;
+        value = value > 0 ? value : 0;
+        to[i] = (uint8_t)(value < 255 ? value : 255);
+    }
 }
 
 #if defined(__SSE2__)
@@ -95,20 +101,7 @@ enum { RESIZE_BYTES = 16 };
 
 static FORCE_INLINE void resize_bytes(const uint8_t *from, ptrdiff_t step,
                                       const struct resize_pair *pairs, int taps, uint8_t *to) {
-    uint32_t sums[RESIZE_BYTES];
-    for (int i = 0; i < RESIZE_BYTES; i++)
-        sums[i] = 1u << (RESIZE_BITS - 1);
-    for (int t = 0; t < taps; t++, from += step) {
-        const struct resize_pair *pair = pairs + t / 2;
-        uint32_t weight = (uint32_t)(pair->low[t % 2] + pair->high[t % 2] * (1 << RESIZE_LOW));
-        for (int i = 0; i < RESIZE_BYTES; i++)
-            sums[i] += from[i] * weight;
-    }
-    for (int i = 0; i < RESIZE_BYTES; i++) {
-        int32_t value = (int32_t)sums[i] >> RESIZE_BITS;
-        value = value > 0 ? value : 0;
-        to[i] = (uint8_t)(value < 255 ? value : 255);
-    }
+    resize_some(from, step, pairs, taps, RESIZE_BYTES, to);
 }
 #endif
 
@@ -122,8 +115,8 @@ static NOINLINE void resize_line(const struct resize_axis *axis, int i, const ui
                                  ptrdiff_t step, ptrdiff_t count, uint8_t *to) {
     const struct resize_pair *pairs = resize_pairs(axis, i);
     int taps = axis->spans[2 * i + 1];
-    for (ptrdiff_t at = 0; count < RESIZE_BYTES && at < count; at++)
-        to[at] = resize_byte(from + at, step, pairs, taps);
+    if (count < RESIZE_BYTES)
+        resize_some(from, step, pairs, taps, (int)count, to);
     for (ptrdiff_t at = 0; count >= RESIZE_BYTES && at < count; at += RESIZE_BYTES) {
         at = at < count - RESIZE_BYTES ? at : count - RESIZE_BYTES;
         resize_bytes(from + at, step, pairs, taps, to + at);

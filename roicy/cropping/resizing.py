@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -184,16 +185,16 @@ def resize(
     form = _Form(extent, count, last, tiles, overview, patch, merge, repeat)
     version = _arguments.integer("pillow", pillow, 1, 99)
     threads = _threads.resolve(num_threads)
+    axes = _axes(given, rows, border == "crop")
     result = _results.result(
-        out, (len(rows.images), *form.shape), (table.dtype,), (*given.arrays, rows.values)
+        out, (len(axes), *form.shape), (table.dtype,), (*given.arrays, rows.values)
     )
     straight = given.count // 2 if alpha == "pillow" else 0
-    axes = _Axes(given, rows, border == "crop", kind, version, straight)
-    view = _arguments.bits(result)
-    for part, shown, target in form.parts(view, order, _arguments.bits(table)):
+    for part, shown, target in form.parts(_arguments.bits(result), order, _arguments.bits(table)):
         where = _content(content, fit, axes, shown)
-        pictures = axes.pictures(where)
-        _crop.resize(given, pictures, axes.tables, target, part, threads)
+        pictures = _pictures(rows.images.tolist(), axes, where, kind, version, straight)
+        _crop.resize(given, *pictures, target, part, threads)
+        content, fit = None, "stretch"  # of an overview
     return result if out is None else out
 
 
@@ -201,15 +202,14 @@ def _read(
     value: Any, rows: Any, boxes_num: Any, color: Any, color_range: Any, color_matrix: Any
 ) -> tuple[arguments.Frames, arguments.Boxes]:
     """Return frames of bytes, and boxes, which are the whole frames if there are none."""
-    if rows is None and boxes_num is None:
-        none = np.zeros((0, 4))
-        given, _ = arguments.read(value, none, None, color, color_range, color_matrix)
+    whole = rows is None and boxes_num is None
+    given, of_frames = arguments.read(
+        value, np.zeros((0, 4)) if whole else rows, boxes_num, color, color_range, color_matrix
+    )
+    if whole:
         sizes = [one.shape[2:0:-1] for one in given.arrays[:: 3 if given.yuv else 1] for _ in one]
-        values = np.zeros((given.count, 4))
-        values[:, 2:] = sizes
+        values = np.array([(0, 0, *size) for size in sizes], np.float64).reshape(-1, 4)
         of_frames = arguments.Boxes("upright", values, np.arange(given.count, dtype=np.int32))
-    else:
-        given, of_frames = arguments.read(value, rows, boxes_num, color, color_range, color_matrix)
     if given.kind not in "BY":
         name = np.dtype(given.kind if given.kind != "H" else "uint16").name
         raise TypeError(f"frames: dtype {name}, expected uint8, as Pillow's filters of bytes have")
@@ -278,87 +278,64 @@ def _table(
         return table.astype(kind)
 
 
-class _Axes:
-    """Boxes, and the taps of their axes."""
+def _axes(given: arguments.Frames, rows: arguments.Boxes, cut: bool) -> np.ndarray:
+    """Return of y and x of each box, (K, 2, 4), where the pixels begin that Pillow knows, how many
+    there are, and from where to where they are resized.
+    """
+    planes = given.arrays[:: 3 if given.yuv else 1]
+    sizes = np.array([one.shape[1:3] for one in planes for _ in one]).reshape(-1, 2)[rows.images]
+    with np.errstate(all="ignore"):
+        values = (np.rint(rows.values) if cut else rows.values).astype(np.float32)
+    low, high = values[:, [1, 0]], values[:, [3, 2]]
+    right = (low >= 0) & (low <= high) & (high <= sizes) & (sizes > 0) & ((low < high) | (not cut))
+    if not right.all():
+        k = int((~right).any(axis=1).argmax())
+        raise ValueError(
+            f"boxes[{k}]: {tuple(rows.values[k].tolist())}, expected one that lies on its frame of "
+            f"{sizes[k, 0]} x {sizes[k, 1]} pixels"
+        )
+    if cut:
+        return np.stack([low, high - low, 0 * low, high - low], axis=-1).astype(np.float64)
+    return np.stack([0 * low, sizes, low, high], axis=-1).astype(np.float64)
 
-    def __init__(
-        self, given: arguments.Frames, rows: arguments.Boxes, cut: bool, kind: int, version: int,
-        straight: int,
-    ):  # fmt: skip
-        self.kind, self.version, self.straight = kind, version, straight
-        self.tables: list[filters.Taps] = []
-        self._known: dict[Any, int] = {}
-        sizes = [one.shape[1:3] for one in given.arrays[:: 3 if given.yuv else 1] for _ in one]
-        # Of each box: its frame, and of y and x where its pixels begin, how many there are, and
-        # which of them are resized.
-        self.boxes: list[tuple[int, list[tuple[int, int, float, float]]]] = []
-        for k, (image, box) in enumerate(
-            zip(rows.images.tolist(), rows.values.tolist(), strict=True)
-        ):
-            height, width = sizes[image]
-            if cut:
-                box = list(map(round, box))
-            single = np.array(box, np.float32).tolist()
-            inside = 0 <= single[0] <= single[2] <= width and 0 <= single[1] <= single[3] <= height
-            if (
-                not inside
-                or (cut and not (box[0] < box[2] and box[1] < box[3]))
-                or not height * width
-            ):
-                raise ValueError(
-                    f"boxes[{k}]: {tuple(box)}, expected one that lies on its frame of "
-                    f"{height} x {width} pixels"
-                )
-            axes = [
-                (0, extent, single[i], single[i + 2]) for i, extent in ((1, height), (0, width))
-            ]
-            if cut:
-                axes = [(int(low), int(high - low), 0.0, high - low) for _, _, low, high in axes]
-            self.boxes.append((image, axes))
 
-    def sides(self) -> np.ndarray:
-        """Return the heights and widths of boxes, (K, 2)."""
-        return np.array(
-            [[high - low for _, _, low, high in axes] for _, axes in self.boxes]
-        ).reshape(-1, 2)
+def _pictures(
+    images: list[int], axes: np.ndarray, where: np.ndarray, filter: int, pillow: int, straight: int
+) -> tuple[np.ndarray, list[filters.Taps]]:
+    """Return rows and tables as the kernel takes them.
 
-    def pictures(self, where: np.ndarray) -> np.ndarray:
-        """Return rows as the kernel takes them; where: (K, 4) top, left, height and width."""
-        result = np.empty((len(self.boxes), 11), np.int64)
-        for row, (image, axes), place in zip(result, self.boxes, where.tolist(), strict=True):
-            at_y, table_y = self._axis(*axes[0], place[2])
-            at_x, table_x = self._axis(*axes[1], place[3])
-            y_first = table_y >= 0 <= table_x and self._is_y_first(axes, place)
-            # Pillow copies a whole picture that keeps its size, and its alpha does not matter.
-            copied = all(axes[i][1] == axes[i][3] == place[2 + i] for i in (0, 1))
-            divided = self.straight > 0 and not copied
-            image += self.straight * copied
-            numbers = (place[2], place[3], table_y, table_x, y_first, divided, *place[:2])
-            row[:] = image, at_y, at_x, *numbers
-        return result
+    where: (K, 4) top, left, height and width; straight: where frames begin whose colours have not
+    been multiplied by alpha, or 0 if none have.
+    """
+    result = np.empty((len(images), 11), np.int64)
+    tables: dict[Any, int] = {}
 
-    def _is_y_first(self, axes: list[tuple[int, int, float, float]], place: list[int]) -> bool:
-        """Whether Pillow resizes along y first: a frame that shrinks most along y."""
-        (_, height, _, _), (_, width, _, _) = axes
-        less = height - place[2]
-        if self.version > 12:
-            return less > 0 and less > 2 * (width - place[3])
-        return less > 0 and height > 100 * width
-
-    def _axis(self, at: int, extent: int, low: float, high: float, count: int) -> tuple[int, int]:
+    def resized(at: float, extent: float, low: float, high: float, count: int) -> tuple[int, int]:
         """Return where the pixels of an axis begin and which table it has; -1 where it is kept."""
         if high - low == count and low == int(low):
-            return at + int(low), -1
-        key = extent, low, high, count
-        if key not in self._known:
-            self._known[key] = len(self.tables)
-            self.tables.append(filters.taps(*key, self.kind))
-        return at, self._known[key]
+            return int(at + low), -1
+        return int(at), tables.setdefault((int(extent), low, high, count, filter), len(tables))
+
+    for row, image, (y, x), place in zip(
+        result, images, axes.tolist(), where.tolist(), strict=True
+    ):
+        top, left, height, width = place
+        at_y, table_y = resized(*y, height)
+        at_x, table_x = resized(*x, width)
+        less_y, less_x = y[1] - height, x[1] - width
+        y_first = less_y > 2 * less_x if pillow > 12 else y[1] > 100 * x[1]
+        y_first = y_first and less_y > 0 and table_y >= 0 <= table_x
+        # Pillow copies a whole picture that keeps its size, and its alpha does not matter.
+        copied = y[1] == y[3] == height and x[1] == x[3] == width
+        divided = straight > 0 and not copied
+        row[:5] = image + straight * copied, at_y, at_x, height, width
+        row[5:] = table_y, table_x, y_first, divided, top, left
+    return result, [filters.taps(*key) for key in tables]
 
 
-def _content(content: Any, fit: str, axes: _Axes, size: tuple[int, int]) -> np.ndarray:
+def _content(content: Any, fit: str, axes: np.ndarray, size: tuple[int, int]) -> np.ndarray:
     """Return where resized boxes lie in a result: (K, 4) top, left, height and width."""
-    count = len(axes.boxes)
+    count = len(axes)
     if content is not None:
         if fit != "stretch":
             raise ValueError(f"fit: {fit!r}, expected 'stretch' beside content")
@@ -376,16 +353,13 @@ def _content(content: Any, fit: str, axes: _Axes, size: tuple[int, int]) -> np.n
             )
         return np.broadcast_to(rows, (count, 4))
     result = np.tile(np.array([0, 0, *size]), (count, 1))
-    if fit == "letterbox":
-        for row, (height, width) in zip(result, axes.sides().tolist(), strict=True):
-            if not (height and width):
-                continue
+    for row, (height, width) in zip(result, (axes[:, :, 3] - axes[:, :, 2]).tolist(), strict=True):
+        if fit == "letterbox" and height and width:
             if width / height > size[1] / size[0]:
                 row[2] = max(round(height / width * size[1]), 1)
-                row[0] = round((size[0] - row[2]) * 0.5)
             elif width / height < size[1] / size[0]:
                 row[3] = max(round(width / height * size[0]), 1)
-                row[1] = round((size[1] - row[3]) * 0.5)
+            row[:2] = [round((size[i] - int(row[2 + i])) * 0.5) for i in (0, 1)]
     return result
 
 
@@ -397,55 +371,51 @@ class _Form:
         merge: Any, repeat: Any,
     ):  # fmt: skip
         self.size, self.count, self.last = size, count, last
+        self.grid = None if tiles is None else _arguments.output_size(tiles, "tiles")
         self.patch = 0 if patch is None else _arguments.integer("patch", patch, 1, MOST)
         self.merge = _arguments.integer("merge", merge, 1, MOST)
         self.repeat = _arguments.integer("repeat", repeat, 1, MOST)
         self.overview = overview
-        self.grid = None
-        image = (*size, count) if last else (count, *size)
-        if tiles is not None:
-            down, across = _arguments.two_of("tiles", tiles, "(down, across)")
-            self.grid = (
-                _arguments.integer("tiles", down, 1, MOST),
-                _arguments.integer("tiles", across, 1, MOST),
-            )
+        self.shape: tuple[int, ...] = (*size, count) if last else (count, *size)
+        if overview is not None:
+            _arguments.choice("overview", overview, OVERVIEWS)
+            if not self.grid:
+                raise ValueError(f"overview: {overview!r}, expected None without tiles")
+        if self.patch and self.grid:
+            raise ValueError(f"patch: {patch!r}, expected None beside tiles")
+        if not self.patch and (self.merge, self.repeat) != (1, 1):
+            raise ValueError(f"merge, repeat: {merge!r}, {repeat!r}, expected 1 without patch")
+        if self.grid:
             if max(self.grid[0] * size[0], self.grid[1] * size[1]) > MOST:
                 raise ValueError(
                     f"tiles: {self.grid} of {size}, expected at most {MOST} pixels a side"
                 )
-            self.shape = (math.prod(self.grid) + (overview is not None), *image)
-            if self.patch:
-                raise ValueError(f"patch: {patch!r}, expected None beside tiles")
-        else:
-            self.shape = image
-        if overview is not None:
-            _arguments.choice("overview", overview, OVERVIEWS)
-            if tiles is None:
-                raise ValueError(f"overview: {overview!r}, expected None without tiles")
-        if not self.patch and (self.merge, self.repeat) != (1, 1):
-            raise ValueError(f"merge, repeat: {merge!r}, {repeat!r}, expected 1 without patch")
-        unit = self.patch * self.merge
-        if self.patch:
+            self.shape = (math.prod(self.grid) + (overview is not None), *self.shape)
+        elif self.patch:
+            unit = self.patch * self.merge
             if size[0] % unit or size[1] % unit:
                 raise ValueError(f"size: {size}, expected multiples of patch * merge, {unit}")
             number = count * self.repeat * self.patch**2
             self.shape = (size[0] // self.patch * (size[1] // self.patch), number)
 
-    def parts(self, view: np.ndarray, order: list[int], table: np.ndarray) -> Any:
-        """Yield views of a result, the size of the picture of each, and where its pixels go."""
+    def parts(
+        self, view: np.ndarray, order: list[int], table: np.ndarray
+    ) -> Iterator[tuple[np.ndarray, tuple[int, int], Target]]:
+        """Yield views of a result, the size of the picture of each, and where its pixels go; that
+        of the overview comes last.
+        """
+        (height, width), (down, across) = self.size, self.grid or (1, 1)
         if self.patch:
             yield view, self.size, self._patches(view, order, table)
             return
-        if self.grid is None:
-            yield view, self.size, self._tiles(view[:, None], (1, 1), order, table)
-            return
-        tiles = view
+        view = view if self.grid else view[:, None]
+        first = int(self.overview == "first")
+        tiles = view[:, first : first + down * across]
+        target = self._tiles(tiles, (down, across), order, table)
+        yield tiles, (down * height, across * width), target
         if self.overview is not None:
-            at = 0 if self.overview == "first" else -1
-            whole, tiles = view[:, at], view[:, 1:] if at == 0 else view[:, :-1]
-            yield whole, self.size, self._tiles(whole[:, None], (1, 1), order, table)
-        height, width = (n * side for n, side in zip(self.grid, self.size, strict=True))
-        yield tiles, (height, width), self._tiles(tiles, self.grid, order, table)
+            whole = view[:, :1] if first else view[:, -1:]
+            yield whole, self.size, self._tiles(whole, (1, 1), order, table)
 
     def _tiles(
         self, view: np.ndarray, grid: tuple[int, int], order: list[int], table: np.ndarray
