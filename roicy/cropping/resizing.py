@@ -262,20 +262,22 @@ def _table(
     pixels = arguments.pixels(given, *normalisation, pad_value, order)
     _, zero = arguments.quantized(pixels, quantization, kind)
     mean, std, scale = (
-        np.array(arguments.numbers("", default if value is None else value, count))[order, None]
+        arguments.numbers("", default if value is None else value, count)
         for value, default in zip(normalisation, (-0.0, 1.0, 1.0), strict=True)
     )
-    values = np.empty((count, 257))
-    values[:, :256], values[:, 256] = np.arange(256), np.array(pixels.pad)[order]
+    table, values = np.empty((count, 257), kind), np.arange(257, dtype=np.float64)
     with np.errstate(all="ignore"):
-        table = (values * scale).astype(np.float32)
-        table = (table - mean.astype(np.float32)) / std.astype(np.float32)
-        if kind.kind in "iu":
-            limits = np.iinfo(kind)
-            step = 1 if quantization is None else np.float32(quantization[0])
-            table = np.fmax(np.rint(table / step) + np.float32(zero), np.float32(limits.min))
-            table = np.fmin(table, np.float32(limits.max))
-        return table.astype(kind)
+        for row, c in zip(table, order, strict=True):
+            values[256] = pixels.pad[c]
+            numbers = (values * scale[c]).astype(np.float32)
+            numbers = (numbers - np.float32(mean[c])) / np.float32(std[c])
+            if kind.kind in "iu":
+                limits = np.iinfo(kind)
+                step = 1 if quantization is None else quantization[0]
+                numbers = np.rint(numbers / np.float32(step)) + np.float32(zero)
+                numbers = np.fmin(np.fmax(numbers, np.float32(limits.min)), np.float32(limits.max))
+            row[:] = numbers.astype(kind)
+    return table
 
 
 def _axes(given: arguments.Frames, rows: arguments.Boxes, cut: bool) -> np.ndarray:
@@ -283,20 +285,21 @@ def _axes(given: arguments.Frames, rows: arguments.Boxes, cut: bool) -> np.ndarr
     there are, and from where to where they are resized.
     """
     planes = given.arrays[:: 3 if given.yuv else 1]
-    sizes = np.array([one.shape[1:3] for one in planes for _ in one]).reshape(-1, 2)[rows.images]
+    sizes = np.array([one.shape[1:3] for one in planes for _ in one], np.float64)
+    sizes = sizes.reshape(-1, 2)[rows.images]
     with np.errstate(all="ignore"):
-        values = (np.rint(rows.values) if cut else rows.values).astype(np.float32)
+        values = (np.rint(rows.values) if cut else rows.values).astype(np.float32).astype(float)
     low, high = values[:, [1, 0]], values[:, [3, 2]]
     right = (low >= 0) & (low <= high) & (high <= sizes) & (sizes > 0) & ((low < high) | (not cut))
     if not right.all():
         k = int((~right).any(axis=1).argmax())
         raise ValueError(
             f"boxes[{k}]: {tuple(rows.values[k].tolist())}, expected one that lies on its frame of "
-            f"{sizes[k, 0]} x {sizes[k, 1]} pixels"
+            f"{sizes[k, 0]:.0f} x {sizes[k, 1]:.0f} pixels"
         )
     if cut:
-        return np.stack([low, high - low, 0 * low, high - low], axis=-1).astype(np.float64)
-    return np.stack([0 * low, sizes, low, high], axis=-1).astype(np.float64)
+        return np.stack([low, high - low, 0 * low, high - low], axis=-1)
+    return np.stack([0 * low, sizes, low, high], axis=-1)
 
 
 def _pictures(
