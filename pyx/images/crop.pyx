@@ -18,10 +18,11 @@ from images.frames cimport (CROP_TASK_NUMBERS, Conversion, Region, convert_regio
                             frames_of, run_conversion, unite)
 from images.resize cimport Picture, ResizeJob, first_of, run_resize, set_room, stop_of
 from images.structs cimport (CROP_CHANNELS, CROP_COLUMNS, CROP_ROWS, CROP_RUN, CROP_TRIANGLES,
-                             CROP_YUV, WARP_SAMPLES, YUV_SPARE, Axis, CropPixels as Pixels,
-                             CropTarget as Target, FilterAxis, Lines, ResizeAxis, ResizePair,
-                             Source, Span, Strip, Sums, Warp, Yuv, crop_axis_hull, crop_axis_limit,
-                             crop_axis_set, crop_within, filter_axis_of, filter_pairs, filter_span)
+                             CROP_YUV, RESIZE_ROWS, WARP_SAMPLES, YUV_SPARE, Axis,
+                             CropPixels as Pixels, CropTarget as Target, FilterAxis, Lines,
+                             ResizeAxis, ResizePair, Source, Span, Strip, Sums, Warp, Yuv,
+                             crop_axis_hull, crop_axis_limit, crop_axis_set, crop_within,
+                             filter_axis_of, filter_pairs, filter_span)
 from roicy._kernels.isa cimport tables as functions
 from simd.structs cimport ASSERT
 from simd.table cimport Simd
@@ -34,6 +35,7 @@ cdef enum:
     CROP_CONVERTED = 65536         # bytes of converted rows that a strip is summed of  # no record
     CROP_OVERLAP = 75              # percent of a frame in boxes, to convert it at first # R403
     CROP_SERIAL_NUMBERS = 262144   # numbers of a result for one thread alone, 0.1 ms   # no record
+    RESIZE_TASKS = 2               # tasks of a thread where there are few boxes        # no record
     WARP_COST = 3                  # cost of a number of a turned crop; upright: 1      # no record
 
 cdef enum:
@@ -568,6 +570,21 @@ cdef double set_pictures(
     return cost * job.channels / 8
 
 
+cdef int divide_resize(ResizeJob *job, double cost) except -1:
+    """Divide boxes into tasks: few, since neighbours read some rows twice, and blocks of rows that
+    are not full cost as much as full ones.
+    """
+    cdef const ResizeAxis *y = &job.pictures[0].y
+    cdef Py_ssize_t rows = max(job.height, stop_of(y, y.count - 1) - first_of(y, 0))
+    if cost < CROP_SERIAL_NUMBERS:
+        job.threads = 1
+    job.parts = <Py_ssize_t>(cost / job.count / CROP_TASK_NUMBERS) + 1
+    if job.threads > 1 and job.count < RESIZE_TASKS * job.threads:
+        job.parts = max(job.parts, (RESIZE_TASKS * job.threads + job.count - 1) // job.count)
+    job.parts = min(job.parts, rows // RESIZE_ROWS + 1, <Py_ssize_t>job.height)
+    return 0
+
+
 def resize(frames, const int64_t[:, ::1] rows, list tables, target, out, int threads):
     """Resize boxes of frames as Pillow does.
 
@@ -616,10 +633,5 @@ def resize(frames, const int64_t[:, ::1] rows, list tables, target, out, int thr
         for k in range(job.count):
             (<Picture*>job.pictures)[k].frame = sources + rows[k, 0]
     set_room(job)
-    job.parts = <Py_ssize_t>(cost / job.count / CROP_TASK_NUMBERS) + 1
-    if cost < CROP_SERIAL_NUMBERS:
-        job.threads = 1
-    elif threads > 1 and job.count < TASKS_PER_THREAD * threads:
-        job.parts = max(job.parts, (TASKS_PER_THREAD * threads + job.count - 1) // job.count)
-    job.parts = min(job.parts, (job.height + 7) // 8)
+    divide_resize(job, cost)
     run_call(compute_resize, &call, regions == NULL and cost < CROP_SERIAL_NUMBERS)
