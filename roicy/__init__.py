@@ -5,6 +5,7 @@ from ._config import __version__, show_config
 from ._threads import get_num_threads, set_num_threads
 from .attention import deformable_attention, deformable_attention_backward
 from .cropping import crop, crop_lines
+from .cropping.resizing import resize
 from .integrals import (
     prroi_pool, prroi_pool_backward, prroi_pool_backward_boxes, ps_prroi_pool,
     ps_prroi_pool_backward, ps_prroi_pool_backward_boxes,
@@ -36,7 +37,8 @@ __all__ = [
     "prroi_pool", "prroi_pool_backward", "prroi_pool_backward_boxes", "ps_prroi_pool",
     "ps_prroi_pool_backward",
     "ps_prroi_pool_backward_boxes", "ps_roi_align", "ps_roi_align_backward",
-    "ps_roi_align_backward_boxes", "ps_roi_pool", "ps_roi_pool_backward", "resize_masks",
+    "ps_roi_align_backward_boxes", "ps_roi_pool", "ps_roi_pool_backward", "resize",
+    "resize_masks",
     "roi_align", "roi_align_backward", "roi_align_backward_boxes", "roi_align_max",
     "roi_align_max_backward",
     "roi_align_rotated", "roi_align_rotated_backward", "roi_align_rotated_backward_boxes",

@@ -118,6 +118,7 @@ Numbers = SupportsFloat | Sequence[SupportsFloat] | Readable | None
 Frames = Picture | Sequence[Picture | tuple[Picture, ...]]
 BoxesOfFrames = Readable | Sequence[Any]
 Quantization = tuple[SupportsFloat, SupportsIndex] | None
+Content = Readable | Sequence[SupportsIndex] | Sequence[Sequence[SupportsIndex]] | None
 Extents = Readable | Sequence[Readable | Sequence[SupportsIndex]]
 Points = Indices | None
 Corners = Sequence[SupportsFloat] | NDArray[Any] | None
@@ -130,6 +131,11 @@ Fit = Literal["stretch", "letterbox", "letterbox_top_left", "cover", "line"]
 Antialias = bool | Literal["pillow", "nearest"]
 Border = Literal["image", "crop", "constant"]
 Channels = Literal["first", "last"]
+Filter = Literal["box", "bilinear", "hamming", "bicubic", "lanczos"]
+ResizeFit = Literal["stretch", "letterbox"]
+ResizeBorder = Literal["image", "crop"]
+Alpha = Literal["drop", "pillow"] | None
+Overview = Literal["first", "last"] | None
 Color = Literal[
     "nv12", "nv21", "nv16", "nv61", "nv24", "nv42", "i420", "yv12", "i422", "i444", "p010", "p210",
     "p410", "yuyv", "yuy2", "yvyu", "uyvy", "vyuy", "y210", "rgb565",

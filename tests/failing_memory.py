@@ -118,6 +118,10 @@ def calls():
                 None,
             ),
             "YUV": (lambda _: roicy.crop(frame[:, :, 0], places, 9, color="nv12"), None),
+            "resize": (
+                lambda out: roicy.resize(frame, (16, 20), places / 8, out=out, num_threads=2),
+                np.zeros((3, 3, 16, 20), np.float32),
+            ),
             "paste": (
                 lambda out: roicy.paste_masks(masks, np.r_[places, places[:1]], (60, 80), out=out),
                 np.zeros((4, 60, 80), np.uint8),

@@ -96,3 +96,28 @@ def test_rows_that_no_box_reads_are_left_alone(name, count, layout, dtype, isa, 
         operator(name, "_backward_boxes")(expected, x[None], boxes, layout=layout, **parameters)
     if name == "roi_align_max":
         roicy.roi_align_max_backward(expected, x[None], boxes, layout=layout, **parameters)
+
+
+@needs_fences
+@pairs(
+    at_end=[False, True],
+    planar=[False, True],
+    form=[{}, {"channels": "last"}, {"patch": 4, "repeat": 2}],
+    size=[(4, 36), (40, 12), (12, 4), (72, 72)],
+    dtype=["uint8", "float32"],
+    isa=ISAS,
+)
+def test_nothing_beyond_pictures_is_touched(at_end, planar, form, size, dtype, isa, rng):
+    """Pictures are narrower or wider than a vector, and have fewer or more rows than a block."""
+    for height, width in ((1, 1), (5, 3), (3, 16), (70, 17), (129, 65), (300, 4), (64, 200)):
+        for channels in (1, 3, 4):
+            frame = rng.integers(0, 256, (height, width, channels), np.uint8)
+            expected = roicy.resize(frame, size, dtype=dtype, **form)
+            if planar:
+                given = fenced(np.ascontiguousarray(frame.transpose(2, 0, 1)), at_end)
+                given = given.transpose(1, 2, 0)
+            else:
+                given = fenced(frame, at_end)
+            out = fenced(np.zeros_like(expected), at_end)
+            roicy.resize(given, size, dtype=dtype, out=out, num_threads=2, **form)
+            np.testing.assert_array_equal(out, expected)

@@ -61,6 +61,14 @@ def test_labels_overlay_of_a_model(tmp_path):
     assert "2 frames, maps (1, 5, 12, 20), " in said
 
 
+def test_image_processors():
+    """They make what the processors of transformers make, where it is installed."""
+    lines = run(ROOT / "examples/image_processors.py").splitlines()
+    assert "Qwen2-VL, 1080 x 1920: (4888, 1176)" in "\n".join(lines)
+    assert len(lines) == 16
+    assert not [line for line in lines if "differ" in line and ", 0 numbers differ" not in line]
+
+
 @pytest.mark.slow
 def test_many_machines():
     pytest.importorskip("distributed")

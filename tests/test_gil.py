@@ -1,5 +1,6 @@
 """Calls give up Python's lock once at most, and small calls not at all."""
 
+import functools
 import sys
 import threading
 import time
@@ -61,6 +62,14 @@ def test_labels(size, rng):
         lambda: roicy.resize_masks(maps, size, format="rle"),
     ):
         assert releases(call) == (size != (16, 16))
+
+
+@pytest.mark.parametrize("size", [16, 600])
+def test_resized_pictures(size, rng):
+    frame = rng.integers(0, 256, (size * 2, size, 3), np.uint8)
+    for options in ({}, {"patch": 8}, {"dtype": "uint8", "filter": "box"}):
+        call = functools.partial(roicy.resize, frame, size // 2 & ~7, **options)
+        assert releases(call) == (size == 600)
 
 
 def test_other_threads_go_on(rng):

@@ -68,6 +68,9 @@ def calls():
     yield "crop", lambda f, **o: f(FRAME, BOXES[:, 1:], 4, dtype="int8", **o)
     yield "crop", lambda f, **o: f(FRAME, BOXES[:, 1:], 4, return_matrices=True, **o)[0]
     yield "crop_lines", lambda f, **o: f(FRAME, BOXES[:, 1:], 4, **o)[0]
+    yield "resize", lambda f, **o: f(FRAME, 4, BOXES[:, 1:] / 2, **o)
+    yield "resize", lambda f, **o: f(FRAME, 4, patch=2, dtype="int8", **o)
+    yield "resize", lambda f, **o: f(FRAME, 4, tiles=(2, 1), overview="last", **o)
     masks = X[:, 0]
     yield "paste_masks", lambda f, **o: f(masks, BOXES[:, 1:], (12, 10), **o)
     yield "paste_masks", lambda f, **o: f(masks, BOXES[:, 1:], (12, 10), threshold=None, **o)

@@ -109,6 +109,10 @@ crops = roicy.crop(frame, boxes, 2, antialias="pillow", dtype="int8", quantizati
 crops = roicy.crop([(frame, frame, frame), frame[..., 0]], [boxes, []], 2, color="i420")
 crops, matrices = roicy.crop(frame, boxes, 2, boxes_num=[1], return_matrices=True, num_threads=1)
 lines, widths = roicy.crop_lines(frame, boxes, 48, mean=0.5, dtype="int8", color=None, out=crops)
+patches = roicy.resize(frame, (28, 56), patch=14, merge=2, repeat=2, mean=(1, 2, 3))
+assert_type(patches, NDArray[Any])
+sized = roicy.resize([Tensor(), Image()], 8, [[[0, 0, 4, 4]], []], content=(0, -2, 8, 12))
+sized = roicy.resize(frame, 8, filter="box", tiles=(2, 3), overview="last", alpha="drop")
 assert_type(matrices, F64)
 assert_type(roicy.crop(frame, boxes, 2, return_matrices=flag), NDArray[Any] | Both)
 
@@ -153,6 +157,8 @@ WRONG = [
     "roicy.roi_pool(np.ones((1, 1, 2, 2)), np.ones((1, 5)), 7, return_argmax=1)",
     "y: int = roicy.prroi_pool(np.ones((1, 1, 2, 2)), np.ones((1, 5)), 7)",
     "roicy.crop(features, [], 7, meen=1)",
+    "roicy.resize(features, 7, filter='cubic')",
+    "roicy.resize(features, 7, fit='cover')",
     "roicy.crop(features, [], 7, return_matrices=True, thread=1)",
     "roicy.crop_lines(features, [], 7, meen=1)",
     "roicy.crop_lines(features, [], 7, size=1)",

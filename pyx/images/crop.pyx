@@ -8,17 +8,23 @@ before all tasks, and where they are not upright, what each of them reads, or th
 less.
 """
 from cpython.buffer cimport Py_buffer
+from cpython.bytes cimport PyBytes_AS_STRING
 from libc.math cimport INFINITY, fabs
-from libc.stdint cimport INT32_MAX, int32_t, uint8_t
-from libc.string cimport memcpy, memset
+from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
+from libc.string cimport memset
 
 from images.buffers cimport buffer_of, memory_of
-from images.structs cimport (BYTE, CROP_CHANNELS, CROP_COLUMNS, CROP_ROWS, CROP_RUN, CROP_TRIANGLES,
-                             CROP_YUV, WARP_SAMPLES, YUV_SPARE, Axis, CropPixels as Pixels,
-                             CropTarget as Target, Lines, Plane, Source, Span, Strip, Sums, Warp,
-                             Yuv, crop_axis_hull, crop_axis_limit, crop_axis_set, crop_within)
+from images.frames cimport (CROP_TASK_NUMBERS, Conversion, Region, convert_regions, dense_bytes,
+                            frames_of, run_conversion, unite)
+from images.resize cimport Picture, ResizeJob, first_of, run_resize, set_room, stop_of
+from images.structs cimport (CROP_CHANNELS, CROP_COLUMNS, CROP_ROWS, CROP_RUN, CROP_TRIANGLES,
+                             CROP_YUV, RESIZE_ROWS, WARP_SAMPLES, YUV_SPARE, Axis,
+                             CropPixels as Pixels, CropTarget as Target, FilterAxis, Lines,
+                             ResizeAxis, ResizePair, Source, Span, Strip, Sums, Warp, Yuv,
+                             crop_axis_hull, crop_axis_limit, crop_axis_set, crop_within,
+                             filter_axis_of, filter_pairs, filter_span)
 from images.table cimport ImageTable
-from roicy._kernels.isa cimport tables
+from roicy._kernels.isa cimport tables as functions
 from simd.structs cimport ASSERT
 from threads cimport Team, run_call, run_tasks
 from tuning cimport TASKS_PER_THREAD
@@ -29,8 +35,8 @@ cdef enum:
     CROP_CONVERTED = 65536         # bytes of converted rows that a strip is summed of  # no record
     CROP_OVERLAP = 75              # percent of a frame in boxes, to convert it at first # R403
     CROP_SERIAL_NUMBERS = 262144   # numbers of a result for one thread alone, 0.1 ms   # no record
+    RESIZE_TASKS = 2               # tasks of a thread where there are few boxes        # no record
     WARP_COST = 3                  # cost of a number of a turned crop; upright: 1      # no record
-    CROP_TASK_NUMBERS = 1 << 26    # of a task at most, times their cost: 0.2 s         # no record
 
 cdef enum:
     GROUPS = CROP_COLUMNS_AT_ONCE // CROP_COLUMNS
@@ -39,7 +45,7 @@ cdef enum:
 
 cdef struct CropJob:
     const ImageTable *table
-    Source *frames
+    const Source *frames
     Py_ssize_t count               # of boxes
     const double *boxes            # [k][x1, y1, x2, y2], or matrices [k][9]
     bint warped                    # boxes are matrices
@@ -190,17 +196,6 @@ cdef inline int groups_together(
     return group
 
 
-cdef inline Source dense_bytes(
-        const Source *frame, const void *start, Py_ssize_t stride_y, Py_ssize_t y,
-        Py_ssize_t x) noexcept nogil:
-    """A converted frame.  Its pixel (y, x) lies at `start`."""
-    cdef Source source = frame[0]
-    source.kind, source.dense = BYTE, True
-    source.stride_y, source.stride_x, source.stride_c = stride_y, 3, 1
-    source.start = <const char*>start - y * stride_y - 3 * x
-    return source
-
-
 cdef inline Source convert_rows(
         const CropJob *job, const Work *work, Scratch *scratch, const Strip *strip) noexcept nogil:
     """Convert the rows that the strip is summed of, each once."""
@@ -338,32 +333,6 @@ cdef void crop_task(const void *given, Py_ssize_t task, char *memory) noexcept n
         work.column += CROP_COLUMNS_AT_ONCE
 
 
-cdef struct Region:                # pixels of a frame of YCbCr that are converted in advance
-    const Source *frame            # NULL if there are none
-    int32_t[2] low                 # y, x
-    int32_t[2] stop
-
-
-cdef struct Conversion:
-    const ImageTable *table
-    const Region *regions
-    Source *converted              # a frame of bytes for each region
-    Py_ssize_t regions_count       # 0: nothing is converted in advance
-    Py_ssize_t parts               # tasks of a region
-
-
-cdef void convert_task(const void *given, Py_ssize_t task, char *memory) noexcept nogil:
-    cdef const Conversion *conversion = <const Conversion*>given
-    cdef const Region *region = conversion.regions + task // conversion.parts
-    cdef const Source *to = conversion.converted + task // conversion.parts
-    cdef Py_ssize_t part = task % conversion.parts, rows = region.stop[0] - region.low[0], y
-    for y in range(region.low[0] + rows * part // conversion.parts,
-                   region.low[0] + rows * (part + 1) // conversion.parts):
-        conversion.table.crop_convert(
-            region.frame, y, region.low[1], region.stop[1] - region.low[1],
-            <uint8_t*>to.start + y * to.stride_y + region.low[1] * to.stride_x)
-
-
 cdef inline double region_of(const CropJob *job, Py_ssize_t k, Region *region) noexcept nogil:
     """The pixels that a box reads; return how many it needs.
 
@@ -391,22 +360,8 @@ cdef inline double region_of(const CropJob *job, Py_ssize_t k, Region *region) n
     return y * x
 
 
-cdef inline void unite(Region *region, const Region *other) noexcept nogil:
-    cdef int axis
-    for axis in range(2):
-        if region.frame == NULL or other.low[axis] < region.low[axis]:
-            region.low[axis] = other.low[axis]
-        region.stop[axis] = max(region.stop[axis], other.stop[axis])
-    region.frame = other.frame
-
-
 cdef inline double pixels_of(const Region *region) noexcept nogil:
     return <double>(region.stop[0] - region.low[0]) * (region.stop[1] - region.low[1])
-
-
-cdef inline Py_ssize_t stride_of(const Region *region) noexcept nogil:
-    """Bytes of a converted row."""
-    return 3 * (region.stop[1] - region.low[1]) + YUV_SPARE
 
 
 cdef int plan_conversion(
@@ -416,11 +371,10 @@ cdef int plan_conversion(
     A region is a frame as far as boxes read it, or what a box that is not upright reads.  Regions
     become frames of bytes, which the job then has instead of its own.
     """
-    cdef Py_ssize_t i, count = frames, size = 0
+    cdef Py_ssize_t i, count = frames
     cdef Region *regions = <Region*>memory_of(kept, (frames + job.count) * sizeof(Region), True)
     cdef Region *region = regions + frames
     cdef double cost = 0, together = 0
-    cdef char *to
     for i in range(job.count):
         cost += region_of(job, i, region + i)
         unite(regions + job.images[i], region + i)
@@ -430,21 +384,7 @@ cdef int plan_conversion(
         regions, count, job.images = region, job.count, NULL
     elif not job.warped and 100 * cost <= CROP_OVERLAP * together:
         return 0
-    job.frames = <Source*>memory_of(kept, count * sizeof(Source), False)
-    for i in range(count):
-        size += (regions[i].stop[0] - regions[i].low[0]) * stride_of(regions + i)
-    to = memory_of(kept, size, False)
-    for i in range(count):
-        if regions[i].frame != NULL:
-            job.frames[i] = dense_bytes(
-                regions[i].frame, to, stride_of(regions + i), regions[i].low[0], regions[i].low[1])
-            memcpy(job.frames[i].low, regions[i].low, sizeof(region.low))
-            memcpy(job.frames[i].stop, regions[i].stop, sizeof(region.stop))
-            to += (regions[i].stop[0] - regions[i].low[0]) * stride_of(regions + i)
-    conversion.table, conversion.regions, conversion.converted = job.table, regions, job.frames
-    conversion.regions_count = count
-    conversion.parts = max((TASKS_PER_THREAD * job.threads + count - 1) // count
-                           if job.threads > 1 else 1, size // CROP_TASK_NUMBERS + 1)
+    job.frames = convert_regions(conversion, regions, count, job.threads, kept)
     return 0
 
 
@@ -455,11 +395,8 @@ cdef struct Whole:                 # a call: pixels that are converted, and boxe
 
 cdef int compute(void *given, Team *team) noexcept nogil:
     cdef Whole *call = <Whole*>given
-    cdef const Conversion *conversion = &call.conversion
     cdef const CropJob *job = &call.job
-    if conversion.regions_count > 0 and run_tasks(
-            conversion, conversion.regions_count * conversion.parts, job.threads, sizeof(Source),
-            convert_task, team) < 0:
+    if run_conversion(&call.conversion, team) < 0:
         return -1
     return run_tasks(job, job.count * job.parts, job.threads_of_boxes, sizeof(Scratch), crop_task,
                      team)
@@ -502,44 +439,6 @@ cdef int divide(CropJob *job) except -1:
     return 0
 
 
-cdef int set_frames(CropJob *job, list kept, given) except -1:
-    """The frames of arrays (N, H, W, C); or (N, H, W) of Y, of U and of V, which take turns."""
-    cdef Py_ssize_t i = 0, n
-    cdef int j, c, kind = ord(given.kind), planes = 3 if given.yuv else 1
-    cdef Py_buffer *view
-    cdef Source *frame
-    cdef Plane plane
-    job.planar = given.planar
-    job.frames = <Source*>memory_of(kept, given.count * sizeof(Source), True)
-    if given.yuv:
-        (job.yuv.shared, job.yuv.wide, job.yuv.own_chroma, job.yuv.rgb565, job.yuv.luma,
-         channels) = given.yuv
-        for c in range(3):
-            job.yuv.bias[c], job.yuv.from_u[c], job.yuv.from_v[c] = channels[c]
-    for j, array in enumerate(given.arrays):
-        view = buffer_of(kept, array)
-        for n in range(view.shape[0]):
-            frame = job.frames + i + n
-            plane.start = <const char*>view.buf + n * view.strides[0]
-            plane.stride_y, plane.stride_x = view.strides[1], view.strides[2]
-            if j % planes > 0:
-                plane.stride_x <<= job.yuv.own_chroma
-                frame.chroma[j % planes - 1] = plane
-                continue
-            frame.start = plane.start
-            frame.stride_y, frame.stride_x = plane.stride_y, plane.stride_x
-            frame.height = frame.stop[0] = <int32_t>view.shape[1]
-            frame.width = frame.stop[1] = <int32_t>view.shape[2]
-            frame.channels, frame.kind, frame.yuv = job.pixels.channels, kind, &job.yuv
-            if planes == 1:
-                frame.stride_c = view.strides[3]
-                frame.dense = (frame.stride_x == view.itemsize * frame.channels
-                               and (frame.stride_c == view.itemsize or frame.channels == 1))
-        if j % planes == planes - 1:
-            i += view.shape[0]
-    return 0
-
-
 cdef int set_boxes(
         CropJob *job, const double[:, ::1] values, const int32_t[::1] images,
         const int32_t[:, ::1] content, const double[:, ::1] touched) except -1:
@@ -578,7 +477,8 @@ def crop(frames, place, pixels, options, out):
     cdef list kept = []
     cdef int c, p
     memset(&call, 0, sizeof(call))
-    job.table, job.threads = <const ImageTable*>tables.images, options.threads
+    job.table = call.conversion.table = <const ImageTable*>functions.images
+    job.threads = options.threads
     set_target(job, buffer_of(kept, out), ord(options.kind))
     job.rule, job.repeats = options.rule, options.repeats
     job.target.zero, job.target.flip = options.zero, options.flip
@@ -587,7 +487,7 @@ def crop(frames, place, pixels, options, out):
         p = pixels.place[c]
         job.pixels.place[c], job.pixels.scale[c] = p, pixels.scale[p]
         job.pixels.bias[c], job.pixels.pad[c] = pixels.bias[p], pixels.pad[p]
-    set_frames(job, kept, frames)
+    job.frames, job.planar = frames_of(kept, frames, &job.yuv), frames.planar
     if job.count == 0 or job.target.channels == 0:
         return
     set_boxes(job, place.values, place.images, place.content, place.touched)
@@ -595,3 +495,143 @@ def crop(frames, place, pixels, options, out):
         plan_conversion(job, &call.conversion, frames.count, kept)
     divide(job)
     run_call(compute, &call, call.conversion.regions_count == 0 and is_small(job))
+
+
+def taps_of(int32_t extent, double low, double high, int32_t count, int filter):
+    """Return how many taps an output pixel of an axis has at most, and all spans and pairs of taps.
+
+    The pixels from `low` to `high` of `extent` become `count`.  filter: of filters.h.
+    """
+    cdef list kept = []
+    cdef FilterAxis axis = filter_axis_of(low, high, extent, count, filter)
+    cdef int32_t *spans = <int32_t*>memory_of(kept, 2 * count * sizeof(int32_t), False)
+    cdef int32_t i, most = 0
+    cdef Py_ssize_t each
+    cdef ResizePair *pairs
+    cdef double *weights
+    for i in range(count):
+        filter_span(&axis, i, spans + 2 * i)
+        most = max(most, spans[2 * i + 1])
+    each = (<Py_ssize_t>most + 1) // 2
+    pairs = <ResizePair*>memory_of(kept, count * each * sizeof(ResizePair), True)
+    weights = <double*>memory_of(kept, (<Py_ssize_t>most + 1) * sizeof(double), False)
+    for i in range(count):
+        filter_pairs(&axis, i, spans + 2 * i, weights, pairs + i * each)
+    return most, kept[0], kept[1]
+
+
+cdef struct WholeResize:           # a call: pixels that are converted, and boxes
+    Conversion conversion
+    ResizeJob job
+
+
+cdef int compute_resize(void *given, Team *team) noexcept nogil:
+    cdef WholeResize *call = <WholeResize*>given
+    return run_conversion(&call.conversion, team) or run_resize(&call.job, team)
+
+
+cdef int set_axis(ResizeAxis *axis, int32_t count, int64_t table, list tables) except -1:
+    """table: of `tables`, or below 0 for an axis that keeps its pixels."""
+    axis.count, axis.taps, axis.spans, axis.pairs = count, 0, NULL, NULL
+    if table >= 0:
+        axis.taps, spans, pairs = tables[table]
+        axis.spans = <const int32_t*>PyBytes_AS_STRING(spans)
+        axis.pairs = <const ResizePair*>PyBytes_AS_STRING(pairs)
+    return 0
+
+
+cdef double set_pictures(
+        ResizeJob *job, const Source *frames, Region *regions, const int64_t[:, ::1] rows,
+        list tables, list kept) except -1:
+    """Boxes, and what they read of each frame; return about how many numbers are summed."""
+    cdef Picture *picture = <Picture*>memory_of(kept, job.count * sizeof(Picture), True)
+    cdef Region region
+    cdef Py_ssize_t k
+    cdef double cost = 0, across
+    job.pictures = picture
+    for k in range(job.count):
+        picture.frame = region.frame = frames + rows[k, 0]
+        picture.at_y, picture.at_x = rows[k, 1], rows[k, 2]
+        set_axis(&picture.y, <int32_t>rows[k, 3], rows[k, 5], tables)
+        set_axis(&picture.x, <int32_t>rows[k, 4], rows[k, 6], tables)
+        picture.y_first, picture.divided = rows[k, 7] != 0, rows[k, 8] != 0
+        picture.top, picture.left = <int32_t>rows[k, 9], <int32_t>rows[k, 10]
+        region.low[0] = <int32_t>picture.at_y + first_of(&picture.y, 0)
+        region.stop[0] = <int32_t>picture.at_y + stop_of(&picture.y, picture.y.count - 1)
+        region.low[1] = <int32_t>(picture.at_x + first_of(&picture.x, 0)) & ~1
+        region.stop[1] = <int32_t>picture.at_x + stop_of(&picture.x, picture.x.count - 1)
+        across = region.stop[1] - region.low[1] if picture.y_first else picture.x.count
+        cost += <double>picture.y.count * across * (2 + picture.y.taps)
+        across = picture.y.count if picture.y_first else region.stop[0] - region.low[0]
+        cost += across * picture.x.count * picture.x.taps
+        if regions != NULL:
+            unite(regions + rows[k, 0], &region)
+        picture += 1
+    return cost * job.channels / 8
+
+
+cdef int divide_resize(ResizeJob *job, double cost) except -1:
+    """Divide boxes into tasks: few, since neighbours read some rows twice, and blocks of rows that
+    are not full cost as much as full ones.
+    """
+    cdef const ResizeAxis *y = &job.pictures[0].y
+    cdef Py_ssize_t rows = max(job.height, stop_of(y, y.count - 1) - first_of(y, 0))
+    if cost < CROP_SERIAL_NUMBERS:
+        job.threads = 1
+    job.parts = <Py_ssize_t>(cost / job.count / CROP_TASK_NUMBERS) + 1
+    if job.threads > 1 and job.count < RESIZE_TASKS * job.threads:
+        job.parts = max(job.parts, (RESIZE_TASKS * job.threads + job.count - 1) // job.count)
+    job.parts = min(job.parts, rows // RESIZE_ROWS + 1, <Py_ssize_t>job.height)
+    return 0
+
+
+def resize(frames, const int64_t[:, ::1] rows, list tables, target, out, int threads):
+    """Resize boxes of frames as Pillow does.
+
+    rows: (K, 11) of frame, y and x of its pixel (0, 0), height, width, and of their taps which of
+    `tables`, whether y is first, whether colours are divided by alpha, and where it begins in the
+    result; target: as in roicy/cropping/resizing.py; out: written to.
+    """
+    cdef WholeResize call
+    cdef const Source *sources
+    cdef Yuv yuv
+    cdef ResizeJob *job = &call.job
+    cdef Region *regions = NULL
+    cdef list kept = []
+    cdef Py_buffer *view
+    cdef Py_ssize_t k
+    cdef double cost
+    cdef int c
+    memset(&call, 0, sizeof(call))
+    job.table = call.conversion.table = <const ImageTable*>functions.images
+    job.threads = threads
+    sources = frames_of(kept, frames, &yuv)
+    job.pitch = 1 if frames.planar else frames.channels
+    job.channels = <int>len(target.places)
+    job.planes = job.channels if frames.planar else 1
+    view = buffer_of(kept, out)
+    job.out, job.stride_k, job.count = <char*>view.buf, view.strides[0], view.shape[0]
+    view = buffer_of(kept, target.rows)
+    job.target.rows, job.height = <const Py_ssize_t*>view.buf, <int32_t>view.shape[0]
+    view = buffer_of(kept, target.columns)
+    job.target.columns, job.target.run, job.width = (
+        <const Py_ssize_t*>view.buf, target.run, target.width)
+    job.target.step, job.target.itemsize = target.step, out.itemsize
+    job.target.repeats, job.target.repeat_step = target.repeats, target.repeat_step
+    job.target.copied = target.copied and not frames.planar
+    view = buffer_of(kept, target.table)
+    for c in range(job.channels):
+        job.target.places[c] = target.places[c]
+        job.target.tables[c] = <const char*>view.buf + c * view.strides[0]
+    if job.count == 0 or job.channels == 0:
+        return
+    if frames.yuv is not None:
+        regions = <Region*>memory_of(kept, frames.count * sizeof(Region), True)
+    cost = set_pictures(job, sources, regions, rows, tables, kept)
+    if regions != NULL:
+        sources = convert_regions(&call.conversion, regions, frames.count, threads, kept)
+        for k in range(job.count):
+            (<Picture*>job.pictures)[k].frame = sources + rows[k, 0]
+    set_room(job)
+    divide_resize(job, cost)
+    run_call(compute_resize, &call, regions == NULL and cost < CROP_SERIAL_NUMBERS)

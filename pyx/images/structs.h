@@ -125,6 +125,44 @@ struct crop_yuv {
 /* The most samples along one axis of an output pixel: more would cost more than they show. */
 enum { WARP_SAMPLES = 8 };
 
+/* Two taps of a resized axis.  A weight is low + (high << RESIZE_LOW), with RESIZE_BITS bits after
+   the point, so that products of 16 bits and sums of 32 give what Pillow computes. */
+enum { RESIZE_LOW = 15, RESIZE_BITS = 22, RESIZE_ROWS = 64 /* that are transposed together */ };
+struct resize_pair {
+    int16_t low[2], high[2];
+};
+
+/* One axis: output pixel i sums the taps spans[2 * i] .. spans[2 * i] + spans[2 * i + 1] - 1.  Both
+   ends of these never fall.  An axis that keeps its pixels has no spans. */
+struct resize_axis {
+    int32_t count, taps; /* output pixels; the most taps of one */
+    const int32_t *spans;
+    const struct resize_pair *pairs; /* [count][(taps + 1) / 2] */
+};
+
+/* Where bytes go, and what they become: column q of a row lies at columns[q / run] + q % run * step
+   of it, and channel c places[c] behind.  Entry 256 of a table is padding.  Strides are bytes. */
+struct resize_target {
+    const ptrdiff_t *rows, *columns;
+    int32_t run;
+    ptrdiff_t step, places[CROP_CHANNELS];
+    const char *tables[CROP_CHANNELS];
+    int itemsize;
+    int repeats; /* how often a number is stored, repeat_step apart */
+    ptrdiff_t repeat_step;
+    int copied; /* bytes stay what they are, and those of a pixel stay together */
+};
+
+/* Rows of pixels, or padding where `start` is NULL, and the row and the columns of a result where
+   they go. */
+struct resize_block {
+    const uint8_t *start;
+    ptrdiff_t step;
+    int pitch, channels; /* bytes of a pixel, and how many of them are stored */
+    int rows;
+    int32_t row, first, stop;
+};
+
 /* How a box lies, and how it is sampled. */
 struct warp {
     double m[9];

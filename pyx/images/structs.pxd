@@ -1,4 +1,4 @@
-"""What images/structs.h, axis.h and runs.h offer to Cython; they say what it is."""
+"""What images/structs.h, axis.h, filters.h and runs.h offer to Cython; they say what it is."""
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
 
 from simd.structs cimport Taps
@@ -12,6 +12,7 @@ cdef extern from "images/structs.h":
     enum: CROP_TRIANGLES
     enum: CROP_YUV
     enum: YUV_SPARE
+    enum: RESIZE_ROWS
     enum: WARP_SAMPLES
     enum: REACHED
     enum: TORCHVISION
@@ -102,6 +103,37 @@ cdef extern from "images/structs.h":
         int16_t *from_u
         int16_t *from_v
 
+    ctypedef struct ResizePair "struct resize_pair":
+        pass
+
+    ctypedef struct ResizeAxis "struct resize_axis":
+        int32_t count
+        int32_t taps
+        const int32_t *spans
+        const ResizePair *pairs
+
+    ctypedef struct ResizeTarget "struct resize_target":
+        const Py_ssize_t *rows
+        const Py_ssize_t *columns
+        int32_t run
+        Py_ssize_t step
+        Py_ssize_t *places
+        const char **tables
+        int itemsize
+        int repeats
+        Py_ssize_t repeat_step
+        bint copied
+
+    ctypedef struct ResizeBlock "struct resize_block":
+        const uint8_t *start
+        Py_ssize_t step
+        int pitch
+        int channels
+        int rows
+        int32_t row
+        int32_t first
+        int32_t stop
+
     ctypedef struct Warp "struct warp":
         pass
 
@@ -147,6 +179,19 @@ cdef extern from "images/axis.h":
     void crop_axis_limit(Axis *axis, double first, double second) noexcept nogil
     double crop_within(double v, double low, double high) noexcept nogil
     double crop_axis_hull(const Axis *axis, int32_t *low, int32_t *stop) noexcept nogil
+
+
+cdef extern from "images/filters.h":
+    ctypedef struct FilterAxis "struct filter_axis":
+        int32_t count
+
+    FilterAxis filter_axis_of(
+        double low, double high, int32_t extent, int32_t count, int filter) noexcept nogil
+    void filter_span(const FilterAxis *axis, int32_t i, int32_t *span) noexcept nogil
+    void filter_pairs(
+        const FilterAxis *axis, int32_t i, const int32_t *span, double *weights,
+        ResizePair *pairs) noexcept nogil
+    void filter_divide_by_alpha(uint8_t *pixels, Py_ssize_t count, int channels) noexcept nogil
 
 
 cdef extern from "images/runs.h":

@@ -25,6 +25,20 @@ SHARED(void, warp_pixels,
        (const struct crop_source *source, const struct warp *warp, const struct crop_target *target,
         int32_t p, int32_t width, char *row))
 
+/* resize.h */
+SHARED(void, resize_line,
+       (const struct resize_axis *axis, int i, const uint8_t *from, ptrdiff_t step, ptrdiff_t count,
+        uint8_t *to))
+SHARED(void, resize_columns,
+       (const struct resize_axis *axis, int first, int stop, int pitch, int channels, int rows,
+        const uint8_t *lines, uint8_t *to))
+SHARED(void, resize_to_lines,
+       (const uint8_t *from, ptrdiff_t step, int rows, int columns, uint8_t *to))
+SHARED(void, resize_to_rows,
+       (const uint8_t *from, int lines, int rows, uint8_t *to, ptrdiff_t step))
+SHARED(void, resize_store,
+       (const struct resize_target *target, const struct resize_block *block, char *out))
+
 /* masks.h */
 SHARED(void, mask_open, (struct mask_lines * lines, const struct masks *masks, ptrdiff_t k))
 SHARED(void, mask_mix,

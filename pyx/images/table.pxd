@@ -1,8 +1,8 @@
 """What table.h offers to Cython: the functions of this room that instruction sets have."""
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
-from images.structs cimport (Axis, CropPixels, CropTarget, Lines, MaskLines, Masks, Source, Span,
-                             Strip, Sums, Warp)
+from images.structs cimport (Axis, CropPixels, CropTarget, Lines, MaskLines, Masks, ResizeAxis,
+                             ResizeBlock, ResizeTarget, Source, Span, Strip, Sums, Warp)
 
 cdef extern from "images/table.h":
     ctypedef struct ImageTable "struct image_table":
@@ -29,6 +29,19 @@ cdef extern from "images/table.h":
         void (*warp_pixels)(
             const Source *source, const Warp *warp, const CropTarget *target, int32_t p,
             int32_t width, char *row) noexcept nogil
+        void (*resize_line)(
+            const ResizeAxis *axis, int i, const uint8_t *start, Py_ssize_t step, Py_ssize_t count,
+            uint8_t *to) noexcept nogil
+        void (*resize_columns)(
+            const ResizeAxis *axis, int first, int stop, int pitch, int channels, int rows,
+            const uint8_t *lines, uint8_t *to) noexcept nogil
+        void (*resize_to_lines)(
+            const uint8_t *start, Py_ssize_t step, int rows, int columns,
+            uint8_t *to) noexcept nogil
+        void (*resize_to_rows)(
+            const uint8_t *start, int lines, int rows, uint8_t *to, Py_ssize_t step) noexcept nogil
+        void (*resize_store)(
+            const ResizeTarget *target, const ResizeBlock *block, char *out) noexcept nogil
         void (*mask_open)(MaskLines *lines, const Masks *masks, Py_ssize_t k) noexcept nogil
         void (*mask_mix)(
             MaskLines *lines, const Masks *masks, Py_ssize_t k, const int64_t (*pixels)[2],

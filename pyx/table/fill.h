@@ -3,6 +3,7 @@
 #include "attention/attention.h"
 #include "attention/table.h"
 #include "images/masks.h"
+#include "images/resize.h"
 #include "images/rows.h"
 #include "images/store.h"
 #include "images/table.h"

@@ -517,15 +517,15 @@ def _warn_of_shares(values: np.ndarray) -> None:
         )
 
 
-def _numbers(name: str, value: Any, channels: int) -> list[float]:
+def numbers(name: str, value: Any, channels: int) -> list[float]:
     """Return a finite number for each channel."""
-    numbers = value if type(value) in (float, tuple) else _arguments.items(name, value)
-    if not isinstance(numbers, (list, tuple)):
-        numbers = [numbers] * channels
-    if len(numbers) != channels:
+    given = value if type(value) in (float, tuple) else _arguments.items(name, value)
+    if not isinstance(given, (list, tuple)):
+        given = [given] * channels
+    if len(given) != channels:
         raise ValueError(f"{name}: {value!r}, expected a number or {channels}, one a channel")
     result = []
-    for number in numbers:
+    for number in given:
         if type(number) is not float:
             number = _arguments.number(name, number, f"a number or {channels}, one a channel")
         if not -LARGEST_FLOAT32 <= number <= LARGEST_FLOAT32:
@@ -539,16 +539,16 @@ def pixels(
 ) -> Pixels:
     """Return scale and bias such that pixel * scale + bias is (pixel * scale - mean) / std."""
     channels = len(place)
-    factors = _numbers("scale", 1.0 if scale is None else scale, channels)
-    means = _numbers("mean", -0.0 if mean is None else mean, channels)
-    deviations = _numbers("std", 1.0 if std is None else std, channels)
+    factors = numbers("scale", 1.0 if scale is None else scale, channels)
+    means = numbers("mean", -0.0 if mean is None else mean, channels)
+    deviations = numbers("std", 1.0 if std is None else std, channels)
     if not all(deviations):
         raise ValueError(f"std: {std!r}, expected numbers other than 0")
     scales = [factor / deviation for factor, deviation in zip(factors, deviations, strict=True)]
     biases = [middle / -deviation for middle, deviation in zip(means, deviations, strict=True)]
     if max(map(abs, scales + biases)) > LARGEST_FLOAT32:
         raise ValueError(f"std: {std!r}, expected numbers whose inverse float32 can hold")
-    padding = _numbers("pad_value", pad_value, channels)
+    padding = numbers("pad_value", pad_value, channels)
     if mean is not None or std is not None or scale is not None:
         _warn_of_ranges(frames, means, deviations, None if scale is None else max(factors))
     return Pixels(place, scales, biases, padding)

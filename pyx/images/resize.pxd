@@ -1,0 +1,299 @@
+"""Boxes of frames of bytes, resized as Pillow does.
+
+A task is some rows of a box.  If x is first, rows are resized along x when an output row needs
+them, and are kept as long as one does.  If y is first, some output rows are computed as far as
+their columns reach, and are then resized along x.  Either way output columns are divided so that
+what is kept fits a level 2 cache.
+"""
+from libc.stdint cimport int32_t, uint8_t
+from libc.string cimport memcpy, memmove
+
+from images.structs cimport (RESIZE_ROWS, ResizeAxis as Axis, ResizeBlock as Block,
+                             ResizeTarget as Target, Source, filter_divide_by_alpha)
+from images.table cimport ImageTable
+from simd.structs cimport ASSERT
+from threads cimport Team, run_tasks
+
+cdef enum:
+    RESIZE_WINDOW = 384            # bytes of a row that are transposed at once         # no record
+    RESIZE_MOST = 1536             # of a row that one output column may read          # no record
+    RESIZE_COLUMNS = 64            # output columns between two transpositions         # no record
+    RESIZE_KEPT = 256 << 10        # bytes of rows that are resized along one axis     # no record
+    RESIZE_LINES = 64 << 10        # bytes of rows that are stored together             # no record
+    RESIZE_SPARE = 16              # bytes after a row that a transposition may write
+
+cdef enum:
+    LINES_BYTES = RESIZE_MOST * RESIZE_ROWS
+    SUMS_BYTES = RESIZE_COLUMNS * 4 * RESIZE_ROWS
+
+
+cdef struct Picture:               # a box of a frame, and where it goes
+    const Source *frame
+    Py_ssize_t at_y                # pixel (0, 0) of the taps
+    Py_ssize_t at_x
+    Axis y
+    Axis x
+    bint y_first
+    bint divided                   # colours are divided by alpha at last
+    int32_t top                    # where it begins in the result; may be below 0
+    int32_t left
+
+
+cdef struct ResizeJob:
+    const ImageTable *table
+    const Picture *pictures
+    Py_ssize_t count
+    Target target
+    char *out
+    Py_ssize_t stride_k
+    int32_t height
+    int32_t width
+    int pitch                      # bytes of a pixel of a frame, or of one plane of it
+    int channels                   # that are stored
+    int planes                     # 1 where channels lie together
+    Py_ssize_t parts               # tasks of a box
+    Py_ssize_t kept                # bytes of rows that a thread keeps
+    Py_ssize_t line                # bytes of rows that are stored together
+    int32_t columns                # of a row that fit there
+    int32_t together               # such rows
+    int threads
+
+
+cdef struct Part:                  # some rows and columns of a picture, or of one plane of it
+    const ResizeJob *job
+    const Picture *picture
+    const uint8_t *start           # pixel (0, 0)
+    Target target
+    Py_ssize_t stride
+    int pitch
+    int channels
+    int32_t low_y
+    int32_t stop_y
+    int32_t low_x
+    int32_t stop_x
+    char *out
+    uint8_t *lines
+    uint8_t *sums
+    uint8_t *line
+    uint8_t *kept
+    Py_ssize_t step                # bytes of a kept row
+
+
+cdef inline int32_t first_of(const Axis *axis, int32_t i) noexcept nogil:
+    return i if axis.spans == NULL else axis.spans[2 * i]
+
+
+cdef inline int32_t stop_of(const Axis *axis, int32_t i) noexcept nogil:
+    return i + 1 if axis.spans == NULL else axis.spans[2 * i] + axis.spans[2 * i + 1]
+
+
+cdef inline void resize_rows_along_x(
+        const Part *part, const uint8_t *row, Py_ssize_t stride, int rows,
+        uint8_t *to) noexcept nogil:
+    """Resize at most RESIZE_ROWS rows along x; row: the first tap of the first column.
+
+    They are transposed, summed, and transposed back, some columns at a time.  A column that reads
+    too many pixels is summed row by row.
+    """
+    cdef const ImageTable *table = part.job.table
+    cdef const Axis *axis = &part.picture.x
+    cdef int32_t q = part.low_x, next, low, room, origin = axis.spans[2 * q]
+    cdef int pitch = part.pitch, channels = part.channels, i
+    while q < part.stop_x:
+        low, next = axis.spans[2 * q], q + 1
+        room = RESIZE_WINDOW // pitch
+        while next < min(part.stop_x, q + RESIZE_COLUMNS) and stop_of(axis, next) - low <= room:
+            next += 1
+        if (stop_of(axis, next - 1) - low) * <Py_ssize_t>pitch > RESIZE_MOST:
+            for i in range(rows):
+                table.resize_line(axis, q, row + i * stride + (low - origin) * <Py_ssize_t>pitch,
+                                  pitch, channels, to + i * part.step)
+        else:
+            table.resize_to_lines(row + (low - origin) * <Py_ssize_t>pitch, stride, rows,
+                                  (stop_of(axis, next - 1) - low) * pitch, part.lines)
+            table.resize_columns(axis, q, next, pitch, channels, rows, part.lines, part.sums)
+            table.resize_to_rows(part.sums, (next - q) * channels, rows, to, part.step)
+        to += (next - q) * channels
+        q = next
+
+
+cdef inline void store_rows(
+        const Part *part, int32_t y, int rows, const uint8_t *lines, Py_ssize_t step,
+        int pitch) noexcept nogil:
+    cdef Block block
+    cdef int i
+    for i in range(rows if part.picture.divided else 0):      # which are the thread's own
+        filter_divide_by_alpha(<uint8_t*>lines + i * step, part.stop_x - part.low_x, pitch)
+    block.start, block.step, block.pitch, block.channels = lines, step, pitch, part.channels
+    block.rows, block.row = rows, y + part.picture.top
+    block.first, block.stop = part.low_x + part.picture.left, part.stop_x + part.picture.left
+    part.job.table.resize_store(&part.target, &block, part.out)
+
+
+cdef inline void resize_along_x_first(const Part *part) noexcept nogil:
+    """Rows are resized along x as soon as an output row needs them."""
+    cdef const Axis *axis = &part.picture.y
+    cdef bint along_x = part.picture.x.spans != NULL
+    cdef Py_ssize_t room = part.job.kept // part.step, step = part.step
+    cdef int32_t y, first, have = first_of(axis, part.low_y), base = have
+    cdef int32_t end = stop_of(axis, part.stop_y - 1)
+    cdef int rows, waiting = 0, pitch = part.channels if along_x else part.pitch
+    cdef Py_ssize_t bytes = (part.stop_x - part.low_x) * <Py_ssize_t>pitch
+    cdef Py_ssize_t at = (part.low_x + part.picture.left) * part.target.step
+    cdef bint gathered, direct = part.target.copied and pitch == part.channels
+    cdef const uint8_t *line
+    cdef uint8_t *to
+    direct = direct and part.target.run == part.job.width and not part.picture.divided
+    gathered = direct or part.job.together > 1 or (part.picture.divided and not along_x)
+    for y in range(part.low_y, part.stop_y):
+        first = first_of(axis, y)
+        while along_x and have < stop_of(axis, y):
+            if have - base + RESIZE_ROWS > room:
+                first = min(first, have)
+                memmove(part.kept, part.kept + (first - base) * step, (have - first) * step)
+                base = first
+                first = first_of(axis, y)
+            rows = min(<int>RESIZE_ROWS, end - have)
+            resize_rows_along_x(
+                part, part.start + have * part.stride
+                + part.picture.x.spans[2 * part.low_x] * <Py_ssize_t>part.pitch,
+                part.stride, rows, part.kept + (have - base) * step)
+            have += rows
+        if along_x:
+            line = part.kept + (first - base) * step
+        else:
+            line = part.start + first * part.stride + part.low_x * <Py_ssize_t>pitch
+        to = part.line + waiting * bytes
+        if direct:
+            to = <uint8_t*>(part.out + part.target.rows[y + part.picture.top] + at)
+        if axis.spans != NULL:
+            part.job.table.resize_line(axis, y, line, step if along_x else part.stride, bytes, to)
+        elif gathered:
+            memcpy(to, line, bytes)
+        if direct:
+            continue
+        waiting += 1
+        if not gathered and axis.spans == NULL:
+            store_rows(part, y, 1, line, 0, pitch)
+            waiting = 0
+        elif y + 1 == part.stop_y or (y + 1 + part.picture.top) % part.job.together == 0:
+            store_rows(part, y + 1 - waiting, waiting, part.line, bytes, pitch)
+            waiting = 0
+
+
+cdef inline void resize_along_y_first(const Part *part) noexcept nogil:
+    """Some output rows are resized along y, as far as their columns reach, and then along x."""
+    cdef const Axis *axis = &part.picture.y
+    cdef int32_t low = first_of(&part.picture.x, part.low_x), y = part.low_y, i
+    cdef Py_ssize_t pixels = stop_of(&part.picture.x, part.stop_x - 1) - low
+    cdef Py_ssize_t window = pixels * part.pitch
+    cdef Py_ssize_t room = part.job.kept - RESIZE_ROWS * part.step
+    cdef int rows
+    cdef uint8_t *tall = part.kept + RESIZE_ROWS * part.step
+    while y < part.stop_y:
+        rows = <int>min(<Py_ssize_t>min(<int32_t>RESIZE_ROWS, part.stop_y - y),
+                        room // max(window, <Py_ssize_t>1))
+        ASSERT(rows > 0)
+        for i in range(rows):
+            part.job.table.resize_line(
+                axis, y + i, part.start + first_of(axis, y + i) * part.stride
+                + low * <Py_ssize_t>part.pitch, part.stride, window, tall + i * window)
+        resize_rows_along_x(part, tall, window, rows, part.kept)
+        store_rows(part, y, rows, part.kept, part.step, part.channels)
+        y += rows
+
+
+cdef inline int32_t columns_together(
+        const ResizeJob *job, const Picture *picture, int32_t low, int32_t stop,
+        int channels) noexcept nogil:
+    """Where the columns end, from `low` on, whose rows a thread has room to keep."""
+    cdef Py_ssize_t rows = 2 * <Py_ssize_t>picture.y.taps + 2 * RESIZE_ROWS, window
+    cdef int32_t next = low + 1
+    cdef Py_ssize_t most = job.kept // 2
+    if picture.x.spans == NULL:
+        return min(stop, low + job.columns)
+    if not picture.y_first:
+        most = max((job.kept // rows - RESIZE_SPARE) // channels, <Py_ssize_t>1)
+        return <int32_t>min(<Py_ssize_t>stop, low + min(most, <Py_ssize_t>job.columns))
+    while next < min(stop, low + job.columns):
+        window = (stop_of(&picture.x, next) - first_of(&picture.x, low)) * <Py_ssize_t>job.pitch
+        if RESIZE_ROWS * (window + (next + 1 - low) * channels + RESIZE_SPARE) > most:
+            break
+        next += 1
+    return next
+
+
+cdef inline void pad_row(
+        const ResizeJob *job, int32_t p, int32_t first, int32_t stop, char *out) noexcept nogil:
+    cdef Block block
+    block.start, block.step, block.pitch, block.channels = NULL, 0, 0, job.channels
+    block.rows, block.row, block.first, block.stop = 1, p, first, stop
+    job.table.resize_store(&job.target, &block, out)
+
+
+cdef inline void resize_task(const void *given, Py_ssize_t task, char *memory) noexcept nogil:
+    cdef const ResizeJob *job = <const ResizeJob*>given
+    cdef const Picture *picture = job.pictures + task // job.parts
+    cdef Py_ssize_t number = task % job.parts
+    cdef int32_t first = <int32_t>(job.height * number // job.parts), p
+    cdef int32_t stop = <int32_t>(job.height * (number + 1) // job.parts)
+    cdef int32_t right = min(job.width, max(picture.left + picture.x.count, 0))
+    cdef int plane
+    cdef Part part
+    cdef char *out = job.out + (task // job.parts) * job.stride_k
+    cdef bint shown
+    part.job, part.picture, part.out, part.target = job, picture, out, job.target
+    part.pitch, part.channels = job.pitch, job.channels // job.planes
+    part.stride = picture.frame.stride_y
+    part.lines = <uint8_t*>memory
+    part.sums = part.lines + LINES_BYTES
+    part.line = part.sums + SUMS_BYTES
+    part.kept = part.line + job.line
+    for p in range(first, stop):
+        shown = picture.top <= p < picture.top + picture.y.count
+        pad_row(job, p, 0, max(picture.left, 0) if shown else job.width, out)
+        pad_row(job, p, right, job.width if shown else right, out)
+    part.low_y = max(first - picture.top, 0)
+    part.stop_y = min(stop - picture.top, picture.y.count)
+    if part.low_y >= part.stop_y:
+        return
+    for plane in range(job.planes):
+        part.start = <const uint8_t*>(
+            picture.frame.start + picture.at_y * picture.frame.stride_y
+            + picture.at_x * picture.frame.stride_x + plane * picture.frame.stride_c)
+        part.target.places[0] = job.target.places[plane]
+        part.target.tables[0] = job.target.tables[plane]
+        part.low_x = max(-picture.left, 0)
+        while part.low_x < right - picture.left:
+            part.stop_x = columns_together(job, picture, part.low_x, right - picture.left,
+                                           part.channels)
+            part.step = (part.stop_x - part.low_x) * part.channels + RESIZE_SPARE
+            if picture.y_first:
+                resize_along_y_first(&part)
+            else:
+                resize_along_x_first(&part)
+            part.low_x = part.stop_x
+
+
+cdef inline void set_room(ResizeJob *job) noexcept nogil:
+    """How much a thread keeps: at least what one output column needs."""
+    cdef Py_ssize_t k, i, least
+    cdef const Picture *picture
+    job.together = job.target.run if job.target.run < min(job.width, <int32_t>RESIZE_ROWS) else 1
+    job.columns = max(RESIZE_LINES // (4 * job.together), 1)
+    job.line, job.kept = RESIZE_LINES, RESIZE_KEPT
+    for k in range(job.count):
+        picture = job.pictures + k
+        least = 0
+        if picture.y_first:
+            for i in range(picture.x.count):
+                least = max(least, <Py_ssize_t>picture.x.spans[2 * i + 1])
+            least = least * job.pitch + RESIZE_ROWS * (4 + RESIZE_SPARE)
+        elif picture.x.spans != NULL:
+            least = (picture.y.taps + <Py_ssize_t>RESIZE_ROWS) * (4 + RESIZE_SPARE)
+        job.kept = max(job.kept, least)
+
+
+cdef inline int run_resize(const ResizeJob *job, Team *team) noexcept nogil:
+    return run_tasks(job, job.count * job.parts, job.threads,
+                     LINES_BYTES + SUMS_BYTES + job.line + job.kept, resize_task, team)

@@ -1,0 +1,24 @@
+"""The taps of Pillow's filters, which are kept for sizes that were seen before."""
+
+from __future__ import annotations
+
+import functools
+
+from .._kernels import crop as _crop
+
+FILTERS = ("box", "bilinear", "hamming", "bicubic", "lanczos")  # as in pyx/images/filters.h
+KEPT = 64  # axes whose taps are kept
+MOST_TAPS = 1 << 16  # of an axis that is kept: half a megabyte
+
+Taps = tuple[int, bytes, bytes]
+
+
+def taps(extent: int, low: float, high: float, count: int, filter: int) -> Taps:
+    """Return the taps of an axis: the pixels from `low` to `high` of `extent` become `count`."""
+    # An output pixel spans so many pixels, and a filter is at most six of these wide.
+    if 6 * max(high - low, count) > MOST_TAPS:
+        return _crop.taps_of(extent, low, high, count, filter)
+    return _kept(extent, low, high, count, filter)
+
+
+_kept = functools.lru_cache(KEPT)(_crop.taps_of)

@@ -1,0 +1,460 @@
+"""Frames of bytes, resized with the filters of Pillow and to its bytes: :func:`resize`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from .. import _arguments, _results, _threads
+from .._kernels import crop as _crop
+from . import arguments, filters
+
+if TYPE_CHECKING:
+    from .. import _types as t
+else:
+    from .. import _names as t
+
+FITS = ("stretch", "letterbox")
+BORDERS = ("image", "crop")
+ALPHAS = ("drop", "pillow")
+OVERVIEWS = ("first", "last")
+MOST = _arguments.MOST_BINS  # a side of what is resized, and how far it may lie off the result
+
+
+class Target(NamedTuple):
+    """Where pixels go, and what bytes become; strides are bytes."""
+
+    rows: np.ndarray  # (h,) where each row lies
+    columns: np.ndarray  # where each run of columns lies
+    run: int  # columns of a run
+    width: int
+    step: int  # from column to column of a run
+    places: list[int]  # of each channel of the frames
+    table: np.ndarray  # (C, 257) what bytes of each become, and padding
+    repeats: int
+    repeat_step: int
+    copied: bool  # bytes stay what they are, and those of a pixel stay together
+
+
+def resize(
+    frames: t.Frames, size: t.Size, boxes: t.BoxesOfFrames | None = None, *,
+    filter: t.Filter = "bicubic", mean: t.Numbers = None, std: t.Numbers = None,
+    scale: t.Numbers = None, swap_channels: bool = False, fit: t.ResizeFit = "stretch",
+    content: t.Content = None, pad_value: t.Numbers = 0, border: t.ResizeBorder = "image",
+    alpha: t.Alpha = None, channels: t.Channels = "first", dtype: t.DTypeLike = "float32",
+    quantization: t.Quantization = None, patch: t.Index | None = None, merge: t.Index = 1,
+    repeat: t.Index = 1, tiles: t.Pair | None = None, overview: t.Overview = None,
+    pillow: t.Index = 13, boxes_num: t.Counts = None, color: t.Color = None,
+    color_range: t.Range = "video", color_matrix: t.Matrix = "bt601", out: t.AnyArray | None = None,
+    num_threads: t.Threads = None,
+) -> t.NDArray[Any]:  # fmt: skip
+    """Resize pictures of bytes as Pillow does, to the same bytes, into the input of a network.
+
+    A byte of a picture that Pillow resized becomes ``(byte * scale - mean) / std``, and is stored
+    where the network reads it, all in one call.
+
+    Parameters
+    ----------
+    frames : ndarray (H, W), (H, W, C) or (N, H, W, C), or list of ndarrays (H_n, W_n[, C])
+        Pictures of uint8, of 1 to 4 channels and any strides, or YCbCr with `color`.  Rows whose
+        pixels lie together, and separate planes, are read where they lie; others are copied first.
+    size : int or (int, int)
+        Height and width of the result, (h, w); of one tile, with `tiles`.
+    boxes : array_like, or list of N array_likes, optional
+        In pixels, on the frames: (K, 4) with rows [x1, y1, x2, y2] of the only frame, (K, 5) with
+        rows [frame_index, x1, y1, x2, y2], or a list with the boxes of each frame.  By default
+        each frame is resized as a whole.
+    filter : {"bicubic", "lanczos", "bilinear", "hamming", "box"}, optional
+        Pillow's filter.
+    mean, std, scale : float or sequence of C floats, optional
+        In the order of the channels of the result; by default 0, 1 and 1.  The product is computed
+        in float64 and rounded to float32, and the difference and the quotient are computed in
+        float32, as by the image processors of transformers.
+    swap_channels : bool, optional
+        Whether the first three channels are reversed: BGR to RGB and back.
+    fit : {"stretch", "letterbox"}, optional
+        "stretch": a box fills the result.  "letterbox": it keeps its aspect and lies in the middle,
+        in as many pixels as by Pillow's ``ImageOps.pad``, and at least one.
+    content : (4,) or (K, 4) ints, optional
+        Another place for a resized box: its top and left in the result, its height and its width.
+        It may lie off the result, of which it then fills what it covers: the middle of a larger
+        picture, for instance.  With `tiles`, it is a place in their grid.
+    pad_value : float or sequence of C floats, optional
+        The rest of the result, before it is scaled; in the order of the channels of the result.
+    border : {"image", "crop"}, optional
+        "image": as ``resize(size, box=box)`` of Pillow, which reads pixels around the box, and
+        rounds its corners to float32.  "crop": as ``crop(box).resize(size)``, which rounds them to
+        whole pixels, and reads no others.
+    alpha : {"drop", "pillow"}, optional
+        Of frames of 2 or 4 channels, of which the last is alpha.  "drop": it is not read.
+        "pillow": as Pillow resizes LA and RGBA, whose colours are multiplied by alpha first and
+        divided by it at last.  By default all channels are resized alike.
+    channels : {"first", "last"}, optional
+        Whether the result is (K, C, h, w) or (K, h, w, C), or patches have the numbers of a channel
+        or of a pixel together.
+    dtype : dtype, optional
+        Of the result: float32, float16, bfloat16 (of ml_dtypes), or uint8 or int8, rounded to the
+        nearest number, to the even one of two, and moved to what the type holds.
+    quantization : (float, int), optional
+        Scale and zero point of a network of uint8 or int8, as in :func:`crop`.
+    patch : int, optional
+        Side of the patches that the result is divided into, row by row.  It is (K, P, D) then, with
+        D = C * repeat * patch * patch numbers of each: of every channel its repeated patches, or
+        with `channels` "last" the repeated patches.
+    merge : int, optional
+        Groups of merge x merge patches lie together, and their patches row by row, as Qwen2-VL
+        merges them.
+    repeat : int, optional
+        How often a patch is stored, as frames of a video.
+    tiles : (int, int), optional
+        Rows and columns of a grid of tiles.  Boxes are resized to the whole of it, and the result
+        is (K, tiles, C, h, w) or (K, tiles, h, w, C).
+    overview : {"first", "last"}, optional
+        Where among the tiles is one more, to which the whole box is resized.
+    pillow : int, optional
+        Which version's order of axes is followed.  Version 13 resizes along y first if the height
+        falls by more than twice as many pixels as the width does, counted from the sides of the
+        frame, or of what was cut out of it.  Versions before do so if it falls at all and the frame
+        is more than a hundred times as high as wide.  Otherwise x is first.
+    boxes_num : (N,) ints, optional
+        Number of boxes of each frame, for boxes without frame_index, which are sorted by frame.
+    color, color_range, color_matrix : str, optional
+        The format of frames that are YCbCr, or of 16 bits a pixel, as in :func:`crop`.  Their
+        pixels become three bytes, which are then resized.
+    out : ndarray, optional
+        Written to, and returned.  It has the shape and dtype of the result, may have any strides,
+        and shares no memory with what is read.
+    num_threads : int, optional
+        At most as many threads are used; by default :func:`roicy.get_num_threads`.  The result
+        does not depend on it.
+
+    Returns
+    -------
+    ndarray, (K, C, h, w), (K, h, w, C), (K, P, D), (K, tiles, C, h, w) or (K, tiles, h, w, C)
+        Of `dtype`.
+
+    Raises
+    ------
+    TypeError, ValueError
+        If an argument is of a wrong type, dtype or shape, or a box does not lie on its frame.  The
+        message names the argument, what it was, and what was expected.  Nothing has been written
+        then.
+    MemoryError
+        If there is no memory for the result.
+
+    Notes
+    -----
+    Output pixel i of n of an axis, whose box goes from a to b, is a weighted mean of the pixels
+    from int(c - r + 1/2) to int(c + r + 1/2), where c = a + (i + 1/2) * (b - a) / n is its centre
+    and r is the support of the filter, times (b - a) / n where this is above 1.  Weights have
+    22 bits after the point, and each axis gives bytes, rounded and clipped
+    (``libImaging/Resample.c`` of Pillow 13).  Neither `reducing_gap` nor `draft` is followed.  The
+    taps of some axes are kept, so that sizes that were seen before cost less.
+
+    Examples
+    --------
+    CLIP has the middle of the picture, whose shorter side becomes 224 pixels:
+
+    >>> import numpy as np, roicy
+    >>> frame = np.full((1080, 1920, 3), 128, np.uint8)  # RGB
+    >>> batch = roicy.resize(
+    ...     frame, 224, content=(0, -87, 224, 398), scale=1 / 255,
+    ...     mean=(0.48145466, 0.4578275, 0.40821073), std=(0.26862954, 0.26130258, 0.27577711))
+    >>> batch.shape, batch.dtype
+    ((1, 3, 224, 224), dtype('float32'))
+
+    Qwen2-VL has patches of 14 pixels, 2 x 2 of which are merged, of a frame that is repeated:
+
+    >>> roicy.resize(frame, (728, 1316), patch=14, merge=2, repeat=2).shape
+    (1, 4888, 1176)
+    """
+    given, rows = _read(frames, boxes, boxes_num, color, color_range, color_matrix)
+    extent = _arguments.output_size(size, "size")
+    kind = filters.FILTERS.index(_arguments.choice("filter", filter, filters.FILTERS))
+    if alpha is not None:
+        _arguments.choice("alpha", alpha, ALPHAS)
+    given, count = _dense(given, alpha)
+    order = arguments.places(count, _arguments.flag("swap_channels", swap_channels), given.reversed)
+    table = _table(given, (mean, std, scale), pad_value, order, quantization, dtype)
+    _arguments.choice("fit", fit, FITS)
+    _arguments.choice("border", border, BORDERS)
+    last = _arguments.choice("channels", channels, arguments.CHANNELS) == "last"
+    form = _Form(extent, count, last, tiles, overview, patch, merge, repeat)
+    version = _arguments.integer("pillow", pillow, 1, 99)
+    threads = _threads.resolve(num_threads)
+    axes = _axes(given, rows, border == "crop")
+    result = _results.result(
+        out, (len(axes), *form.shape), (table.dtype,), (*given.arrays, rows.values)
+    )
+    straight = given.count // 2 if alpha == "pillow" else 0
+    for part, shown, target in form.parts(_arguments.bits(result), order, _arguments.bits(table)):
+        where = _content(content, fit, axes, shown)
+        pictures = _pictures(rows.images.tolist(), axes, where, kind, version, straight)
+        _crop.resize(given, *pictures, target, part, threads)
+        content, fit = None, "stretch"  # of an overview
+    return result if out is None else out
+
+
+def _read(
+    value: Any, rows: Any, boxes_num: Any, color: Any, color_range: Any, color_matrix: Any
+) -> tuple[arguments.Frames, arguments.Boxes]:
+    """Return frames of bytes, and boxes, which are the whole frames if there are none."""
+    whole = rows is None and boxes_num is None
+    given, of_frames = arguments.read(
+        value, np.zeros((0, 4)) if whole else rows, boxes_num, color, color_range, color_matrix
+    )
+    if whole:
+        sizes = [one.shape[2:0:-1] for one in given.arrays[:: 3 if given.yuv else 1] for _ in one]
+        values = np.array([(0, 0, *size) for size in sizes], np.float64).reshape(-1, 4)
+        of_frames = arguments.Boxes("upright", values, np.arange(given.count, dtype=np.int32))
+    if given.kind not in "BY":
+        name = np.dtype(given.kind if given.kind != "H" else "uint16").name
+        raise TypeError(f"frames: dtype {name}, expected uint8, as Pillow's filters of bytes have")
+    if of_frames.kind != "upright":
+        raise ValueError(
+            f"boxes: of kind {of_frames.kind!r}, expected upright ones, (K, 4) or (K, 5)"
+        )
+    return given, of_frames
+
+
+def _dense(given: arguments.Frames, alpha: str | None) -> tuple[arguments.Frames, int]:
+    """Return frames whose pixels lie together, or planes, and how many channels are stored.
+
+    For Pillow's alpha, there are frames whose colours are multiplied by it, and then those given.
+    """
+    channels, arrays = given.channels, given.arrays
+    if alpha is not None and (channels not in (2, 4) or given.yuv):
+        raise ValueError(f"alpha: {alpha!r}, expected None for frames of {channels} channels")
+    if alpha is not None and given.reversed:
+        arrays = tuple(array[..., ::-1] for array in arrays)
+        given = given._replace(reversed=False, planar=False)
+    count = channels - (alpha == "drop")
+    if given.yuv or (given.planar and alpha != "pillow"):
+        return given._replace(arrays=arrays), count
+    dense = [
+        array if array.strides[2:] == (channels, 1) or not array.size
+        else np.ascontiguousarray(array)
+        for array in arrays
+    ]  # fmt: skip
+    if alpha == "pillow":
+        dense = [*map(_multiplied, dense), *dense]
+        given = given._replace(count=2 * given.count)
+    return given._replace(arrays=tuple(dense), planar=False), count
+
+
+def _multiplied(array: np.ndarray) -> np.ndarray:
+    """Return a frame whose colours are multiplied by alpha, and rounded as Pillow does."""
+    result = array.copy()
+    product = array[..., :-1] * array[..., -1:].astype(np.uint16) + np.uint16(128)
+    result[..., :-1] = ((product >> 8) + product) >> 8
+    return result
+
+
+def _table(
+    given: arguments.Frames, normalisation: tuple[Any, Any, Any], pad_value: Any, order: list[int],
+    quantization: Any, dtype: Any,
+) -> np.ndarray:  # fmt: skip
+    """Return what the bytes of each channel of the frames become, and padding: (C, 257)."""
+    kind, count = arguments.result_dtype(dtype), len(order)
+    pixels = arguments.pixels(given, *normalisation, pad_value, order)
+    _, zero = arguments.quantized(pixels, quantization, kind)
+    mean, std, scale = (
+        arguments.numbers("", default if value is None else value, count)
+        for value, default in zip(normalisation, (-0.0, 1.0, 1.0), strict=True)
+    )
+    table, values = np.empty((count, 257), kind), np.arange(257, dtype=np.float64)
+    with np.errstate(all="ignore"):
+        for row, c in zip(table, order, strict=True):
+            values[256] = pixels.pad[c]
+            numbers = (values * scale[c]).astype(np.float32)
+            numbers = (numbers - np.float32(mean[c])) / np.float32(std[c])
+            if kind.kind in "iu":
+                limits = np.iinfo(kind)
+                step = 1 if quantization is None else quantization[0]
+                numbers = np.rint(numbers / np.float32(step)) + np.float32(zero)
+                numbers = np.fmin(np.fmax(numbers, np.float32(limits.min)), np.float32(limits.max))
+            row[:] = numbers.astype(kind)
+    return table
+
+
+def _axes(given: arguments.Frames, rows: arguments.Boxes, cut: bool) -> np.ndarray:
+    """Return of y and x of each box, (K, 2, 4), where the pixels begin that Pillow knows, how many
+    there are, and from where to where they are resized.
+    """
+    planes = given.arrays[:: 3 if given.yuv else 1]
+    sizes = np.array([one.shape[1:3] for one in planes for _ in one], np.float64)
+    sizes = sizes.reshape(-1, 2)[rows.images]
+    with np.errstate(all="ignore"):
+        values = (np.rint(rows.values) if cut else rows.values).astype(np.float32).astype(float)
+    low, high = values[:, [1, 0]], values[:, [3, 2]]
+    right = (low >= 0) & (low <= high) & (high <= sizes) & (sizes > 0) & ((low < high) | (not cut))
+    if not right.all():
+        k = int((~right).any(axis=1).argmax())
+        raise ValueError(
+            f"boxes[{k}]: {tuple(rows.values[k].tolist())}, expected one that lies on its frame of "
+            f"{sizes[k, 0]:.0f} x {sizes[k, 1]:.0f} pixels"
+        )
+    if cut:
+        return np.stack([low, high - low, 0 * low, high - low], axis=-1)
+    return np.stack([0 * low, sizes, low, high], axis=-1)
+
+
+def _pictures(
+    images: list[int], axes: np.ndarray, where: np.ndarray, filter: int, pillow: int, straight: int
+) -> tuple[np.ndarray, list[filters.Taps]]:
+    """Return rows and tables as the kernel takes them.
+
+    where: (K, 4) top, left, height and width; straight: where frames begin whose colours have not
+    been multiplied by alpha, or 0 if none have.
+    """
+    result = np.empty((len(images), 11), np.int64)
+    tables: dict[Any, int] = {}
+
+    def resized(at: float, extent: float, low: float, high: float, count: int) -> tuple[int, int]:
+        """Return where the pixels of an axis begin and which table it has; -1 where it is kept."""
+        if high - low == count and low == int(low):
+            return int(at + low), -1
+        return int(at), tables.setdefault((int(extent), low, high, count, filter), len(tables))
+
+    for row, image, (y, x), place in zip(
+        result, images, axes.tolist(), where.tolist(), strict=True
+    ):
+        top, left, height, width = place
+        at_y, table_y = resized(*y, height)
+        at_x, table_x = resized(*x, width)
+        less_y, less_x = y[1] - height, x[1] - width
+        y_first = less_y > 2 * less_x if pillow > 12 else y[1] > 100 * x[1]
+        y_first = y_first and less_y > 0 and table_y >= 0 <= table_x
+        # Pillow copies a whole picture that keeps its size, and its alpha does not matter.
+        copied = y[1] == y[3] == height and x[1] == x[3] == width
+        divided = straight > 0 and not copied
+        row[:5] = image + straight * copied, at_y, at_x, height, width
+        row[5:] = table_y, table_x, y_first, divided, top, left
+    return result, [filters.taps(*key) for key in tables]
+
+
+def _content(content: Any, fit: str, axes: np.ndarray, size: tuple[int, int]) -> np.ndarray:
+    """Return where resized boxes lie in a result: (K, 4) top, left, height and width."""
+    count = len(axes)
+    if content is not None:
+        if fit != "stretch":
+            raise ValueError(f"fit: {fit!r}, expected 'stretch' beside content")
+        rows = np.asarray(_arguments.items("content", content))
+        if rows.shape not in ((4,), (count, 4)) or rows.dtype.kind not in "iu":
+            raise ValueError(
+                f"content: shape {rows.shape} of {rows.dtype.name}, expected whole numbers (top, "
+                "left, height, width), of all boxes or one row for each"
+            )
+        wrong = (rows < [-MOST, -MOST, 1, 1]) | (rows > MOST)
+        if wrong.any():
+            raise ValueError(
+                f"content: {rows[wrong][0]}, expected sides from 1 to {MOST}, which begin at most "
+                "as far off the result"
+            )
+        return np.broadcast_to(rows, (count, 4))
+    result = np.tile(np.array([0, 0, *size]), (count, 1))
+    for row, (height, width) in zip(result, (axes[:, :, 3] - axes[:, :, 2]).tolist(), strict=True):
+        if fit == "letterbox" and height and width:
+            if width / height > size[1] / size[0]:
+                row[2] = max(round(height / width * size[1]), 1)
+            elif width / height < size[1] / size[0]:
+                row[3] = max(round(width / height * size[0]), 1)
+            row[:2] = [round((size[i] - int(row[2 + i])) * 0.5) for i in (0, 1)]
+    return result
+
+
+class _Form:
+    """The shape of a result, and where its pixels lie."""
+
+    def __init__(
+        self, size: tuple[int, int], count: int, last: bool, tiles: Any, overview: Any, patch: Any,
+        merge: Any, repeat: Any,
+    ):  # fmt: skip
+        self.size, self.count, self.last = size, count, last
+        self.grid = None if tiles is None else _arguments.output_size(tiles, "tiles")
+        self.patch = 0 if patch is None else _arguments.integer("patch", patch, 1, MOST)
+        self.merge = _arguments.integer("merge", merge, 1, MOST)
+        self.repeat = _arguments.integer("repeat", repeat, 1, MOST)
+        self.overview = overview
+        self.shape: tuple[int, ...] = (*size, count) if last else (count, *size)
+        if overview is not None:
+            _arguments.choice("overview", overview, OVERVIEWS)
+            if not self.grid:
+                raise ValueError(f"overview: {overview!r}, expected None without tiles")
+        if self.patch and self.grid:
+            raise ValueError(f"patch: {patch!r}, expected None beside tiles")
+        if not self.patch and (self.merge, self.repeat) != (1, 1):
+            raise ValueError(f"merge, repeat: {merge!r}, {repeat!r}, expected 1 without patch")
+        if self.grid:
+            if max(self.grid[0] * size[0], self.grid[1] * size[1]) > MOST:
+                raise ValueError(
+                    f"tiles: {self.grid} of {size}, expected at most {MOST} pixels a side"
+                )
+            self.shape = (math.prod(self.grid) + (overview is not None), *self.shape)
+        elif self.patch:
+            unit = self.patch * self.merge
+            if size[0] % unit or size[1] % unit:
+                raise ValueError(f"size: {size}, expected multiples of patch * merge, {unit}")
+            number = count * self.repeat * self.patch**2
+            self.shape = (size[0] // self.patch * (size[1] // self.patch), number)
+
+    def parts(
+        self, view: np.ndarray, order: list[int], table: np.ndarray
+    ) -> Iterator[tuple[np.ndarray, tuple[int, int], Target]]:
+        """Yield views of a result, the size of the picture of each, and where its pixels go; that
+        of the overview comes last.
+        """
+        (height, width), (down, across) = self.size, self.grid or (1, 1)
+        if self.patch:
+            yield view, self.size, self._patches(view, order, table)
+            return
+        view = view if self.grid else view[:, None]
+        first = int(self.overview == "first")
+        tiles = view[:, first : first + down * across]
+        target = self._tiles(tiles, (down, across), order, table)
+        yield tiles, (down * height, across * width), target
+        if self.overview is not None:
+            whole = view[:, :1] if first else view[:, -1:]
+            yield whole, self.size, self._tiles(whole, (1, 1), order, table)
+
+    def _tiles(
+        self, view: np.ndarray, grid: tuple[int, int], order: list[int], table: np.ndarray
+    ) -> Target:
+        """Return where the pixels of tiles go; view: (K, tiles, C, h, w) or (K, tiles, h, w, C)."""
+        strides = view.strides
+        y, x, c = strides[2:] if self.last else (strides[3], strides[4], strides[2])
+        rows = np.add.outer(np.arange(grid[0]) * grid[1] * strides[1], np.arange(self.size[0]) * y)
+        columns = np.arange(grid[1]) * strides[1]
+        places = [place * c for place in order]
+        width = grid[1] * self.size[1]
+        copied = (
+            table.dtype == np.uint8 and places == list(range(self.count)) and x == self.count
+            and bool((table[:, :256] == np.arange(256)).all())
+        )  # fmt: skip
+        return Target(
+            rows.reshape(-1), columns, self.size[1], width, x, places, table, 1, 0, copied
+        )
+
+    def _patches(self, view: np.ndarray, order: list[int], table: np.ndarray) -> Target:
+        """Return where the pixels of patches go.
+
+        The patches of merge x merge follow each other.
+        """
+        _, patch_step, step = view.strides
+        side, m, count = self.patch, self.merge, self.count
+        y, x, c = (side * count, count, 1) if self.last else (side, 1, self.repeat * side**2)
+        frame = side**2 * count if self.last else side**2
+        height, width = self.size
+        down = np.arange(height // side)
+        down = down // m * (width // side) * m + down % m * m
+        rows = np.add.outer(down * patch_step, np.arange(side) * y * step)
+        across = np.arange(width // side)
+        columns = (across // m * m * m + across % m) * patch_step
+        places = [place * c * step for place in order]
+        return Target(
+            rows.reshape(-1), columns, side, width, x * step, places, table, self.repeat,
+            frame * step, False,
+        )  # fmt: skip
