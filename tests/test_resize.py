@@ -241,6 +241,20 @@ def test_content(isa):
     np.testing.assert_array_equal(got, want)
 
 
+def test_content_anywhere(isa):
+    """It may lie off the result on any side, by any number of pixels."""
+    frame, size = frame_of(12, 19), (9, 8)
+    full = roicy.resize(frame, (6, 7), **BYTES)[0]
+    for top, left in itertools.product((-7, -6, -5, 0, 2, 8, 9, 12), (-8, -7, -6, 0, 3, 7, 8, 11)):
+        want = np.full((30, 30, 3), 9, np.uint8)
+        want[10 + top : 16 + top, 10 + left : 17 + left] = full
+        guarded = np.zeros((3, *size, 3), np.uint8)
+        given = {"content": (top, left, 6, 7), "pad_value": 9, "out": guarded[1:2]}
+        roicy.resize(frame, size, **given, **BYTES)
+        np.testing.assert_array_equal(guarded[1], want[10:19, 10:18])
+        assert not guarded[::2].any()
+
+
 @pytest.mark.parametrize("size", [(50, 50), (20, 90), (90, 21), (7, 300), (33, 58)])
 def test_letterbox(size, isa):
     operations = pytest.importorskip("PIL.ImageOps")

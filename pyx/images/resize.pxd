@@ -237,6 +237,7 @@ cdef inline void resize_task(const void *given, Py_ssize_t task, char *memory) n
     cdef Py_ssize_t number = task % job.parts
     cdef int32_t first = <int32_t>(job.height * number // job.parts), p
     cdef int32_t stop = <int32_t>(job.height * (number + 1) // job.parts)
+    cdef int32_t left = min(job.width, max(picture.left, 0))
     cdef int32_t right = min(job.width, max(picture.left + picture.x.count, 0))
     cdef int plane
     cdef Part part
@@ -251,7 +252,7 @@ cdef inline void resize_task(const void *given, Py_ssize_t task, char *memory) n
     part.kept = part.line + job.line
     for p in range(first, stop):
         shown = picture.top <= p < picture.top + picture.y.count
-        pad_row(job, p, 0, max(picture.left, 0) if shown else job.width, out)
+        pad_row(job, p, 0, left if shown else job.width, out)
         pad_row(job, p, right, job.width if shown else right, out)
     part.low_y = max(first - picture.top, 0)
     part.stop_y = min(stop - picture.top, picture.y.count)
