@@ -41,6 +41,7 @@ from fuzz.crops import crop_call, whole_call
 from fuzz.masks import paste_call, prototype_call
 from fuzz.nodes import node_call
 from fuzz.operators import operator_call
+from fuzz.pictures import label_call, resize_call
 from fuzz.strings import Bytes
 
 CORPUS = Path(__file__).parent / "corpus"  # a file for each target, a string a line
@@ -57,6 +58,8 @@ TARGETS = {
     "prototypes": prototype_call,
     "attention": attention_call,
     "nodes": node_call,
+    "labels": label_call,
+    "resize": resize_call,
 }
 
 

@@ -154,6 +154,8 @@ def variants(name, arguments, result):
     if "out" in given:
         given["out"] = fresh(given["out"])
     found = [(f"{n} threads", given | {"num_threads": n}, result, lambda end: end) for n in (1, 2)]
+    if "maps" in arguments or "pillow" in arguments or name == "resize_masks":
+        return found
     if "locations" in arguments:
         return found + of_attention(arguments, result)
     if "layout" in arguments:

@@ -24,6 +24,8 @@ NAMED = (
     "clockwise", "image", "image_shape", "crop_size",
     "prototypes", "coefficients", "method", "extrapolation_value", "box_indices", "height", "width",
     "value", "shapes", "locations", "weights", "points", "mode", "align_corners",
+    "maps", "via", "labels", "below", "filter", "content", "alpha", "patch", "merge", "repeat",
+    "tiles", "overview", "pillow", "box",
 )  # fmt: skip
 # Arguments that are read as arrays, whatever gives them to NumPy.
 READ = (
