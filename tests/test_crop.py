@@ -6,7 +6,7 @@ import warnings
 
 import numpy as np
 import pytest
-import reference
+import reference_images as reference
 from conftest import ISAS, pairs
 from frames import BOXES, frame_of
 

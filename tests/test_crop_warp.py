@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-import reference
+import reference_images as reference
 from conftest import ISAS, pairs
 from frames import CORNERS, frame_of
 

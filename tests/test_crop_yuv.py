@@ -4,7 +4,7 @@ import re
 
 import numpy as np
 import pytest
-import reference
+import reference_images as reference
 from conftest import ISAS, pairs
 from fences import fenced, needs_fences
 from frames import BOXES, CORNERS

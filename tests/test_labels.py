@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import reference_labels as reference
 from conftest import DTYPES, ISAS, LAYOUTS, assert_same_bits, fuses, pairs, to_layout
-from reference import run_lengths
+from reference_images import run_lengths
 
 import roicy
 from roicy import _dispatch

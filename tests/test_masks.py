@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-import reference
+import reference_images as reference
 from conftest import DTYPES, ISAS, assert_same_bits, behind_a_line, pairs
 from protocols import WithDLPack
 

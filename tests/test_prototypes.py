@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import reference
+import reference_images as reference
 from conftest import DTYPES, ISAS, assert_same_bits, pairs
 
 import roicy
