@@ -84,6 +84,8 @@ CALLS = {
     "crop_nv12_people forward NHWC": (2, {"count": 4}),
     "crop_nv12_letterbox forward NHWC": (1, {"size": (320, 320)}),
     "crop_text_corners forward NHWC": (1, {"count": 2}),
+    "resize_clip forward NHWC": (1, {}),
+    "resize_qwen forward NHWC": (1, {"size": (280, 504)}),
     "paste_masks forward NCHW": (1, PASTE),
     "paste_masks_values forward NCHW": (1, PASTE),
     "paste_masks_rle forward NCHW": (1, PASTE),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import roicy
-from roicy.bench.workloads import ATTENTION, CROPS, LABELS, MASKS, WORKLOADS, each_level
+from roicy.bench.workloads import ATTENTION, CROPS, LABELS, MASKS, RESIZES, WORKLOADS, each_level
 
 DIRECTIONS = ["forward", "backward", "backward_boxes"]
 
@@ -100,6 +100,19 @@ def test_crops_of_opencv(name):
     assert len(results) == 3
     for result in results[1:]:
         np.testing.assert_allclose(result, results[0], rtol=0, atol=1.1 / 255 / 0.224)
+
+
+@pytest.mark.parametrize("name", RESIZES)
+def test_resizes_of_pillow(name):
+    """What the benchmark times beside roicy has the same numbers."""
+    pytest.importorskip("PIL")
+    from roicy.bench.peers_of_images import Pillow
+
+    workload = RESIZES[name]._replace(size=(56, 84))
+    arrays = workload.arrays()
+    found = workload.call(roicy, arrays, reuse=True)()
+    np.testing.assert_array_equal(workload.call(roicy, arrays, threads=2)(), found)
+    np.testing.assert_array_equal(Pillow(1).prepare(workload, arrays, "forward")(), found)
 
 
 @pytest.mark.parametrize("name", MASKS)

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from . import peers_of_labels
-from .peers_of_images import OpenCV, pasted_masks
+from .peers_of_images import OpenCV, Pillow, pasted_masks
 from .workloads import AttentionWorkload, LabelWorkload, MaskWorkload, Workload, each_level
 
 
@@ -211,7 +211,7 @@ class OpenVino:
         return infer
 
 
-PEERS = (TorchVision, PyTorch, OnnxRuntime, OpenVino, OpenCV)
+PEERS = (TorchVision, PyTorch, OnnxRuntime, OpenVino, OpenCV, Pillow)
 
 
 def installed(threads: int) -> Iterator[Any]:

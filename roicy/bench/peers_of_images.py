@@ -1,11 +1,13 @@
-"""What the benchmark times beside crop and masks: OpenCV, torchvision, PyTorch and COCO's coder."""
+"""What the benchmark times beside crop, resize and masks: OpenCV, Pillow, torchvision, PyTorch and
+COCO's coder.
+"""
 
 from __future__ import annotations
 
 import numpy as np
 
 from . import peers_of_labels
-from .workloads import MEAN, STD, CropWorkload, LabelWorkload
+from .workloads import MEAN, STD, CropWorkload, LabelWorkload, ResizeWorkload
 
 
 class OpenCV:
@@ -73,6 +75,40 @@ class OpenCV:
             return batch
 
         return loop
+
+
+class Pillow:
+    """Pillow's filter and NumPy's normalisation, as the image processors of transformers have them.
+    It uses one thread.
+    """
+
+    package, takes = "PIL", ResizeWorkload
+
+    def __init__(self, threads):
+        import PIL.Image
+
+        self.images, self.name = PIL.Image, f"pillow {PIL.__version__}"
+
+    def prepare(self, workload, arrays, direction):
+        images, (height, width) = self.images, workload.size
+        mean, std = MEAN.astype(np.float32), STD.astype(np.float32)
+        patch, merge, repeat = (
+            workload.patches.get(key, 1) for key in ("patch", "merge", "repeat")
+        )
+        group = patch * merge
+
+        def resize():
+            picture = images.fromarray(arrays["frame"])
+            pixels = np.asarray(picture.resize((width, height), images.Resampling.BICUBIC))
+            planes = (((pixels * (1 / 255)).astype(np.float32) - mean) / std).transpose(2, 0, 1)
+            if not workload.patches:
+                return planes[None]
+            frames = np.broadcast_to(planes, (repeat, *planes.shape))
+            rows = (height // group, merge, patch, width // group, merge, patch)
+            patches = frames.reshape(repeat, 3, *rows).transpose(2, 5, 3, 6, 1, 0, 4, 7)
+            return patches.reshape(1, -1, 3 * repeat * patch * patch)
+
+        return resize
 
 
 def pasted_masks(torch, workload, arrays):

@@ -507,4 +507,38 @@ LABELS = {
         "the same as COCO's run-length codes", (100, 108, 108), (1080, 1920), "rle"
     ),
 }
-ALL: dict[str, Any] = {**WORKLOADS, **CROPS, **MASKS, **ATTENTION, **LABELS}
+
+
+class ResizeWorkload(NamedTuple):
+    """One call of resize: a frame of bytes of 1080 x 1920 pixels, with Pillow's bicubic filter."""
+
+    about: str
+    size: tuple[int, int]
+    patches: dict[str, int]  # keywords of patches; none: planes
+
+    operator, layouts = "resize", ("NHWC",)  # a frame has its channels last
+    function, has, takes_out = Workload.function, Workload.has, Workload.takes_out
+    call, read_bytes = Workload.call, Workload.read_bytes
+
+    @property
+    def description(self) -> str:
+        """What is resized, in a line."""
+        return f"resize: rgb 1080x1920 to {'x'.join(map(str, self.size))}, bicubic"
+
+    def arrays(self, dtype: str = "float32") -> dict[str, Any]:
+        """Return the frame of the crops."""
+        return {"frame": FACES.arrays()["frame"]}
+
+    def prepared(self, roicy: Any, arrays: dict[str, Any], *_: Any) -> Any:
+        """Return a call from RGB bytes to normalised float32."""
+        options = {"mean": MEAN, "std": STD, "scale": 1 / 255, **self.patches}
+        return roicy.resize, (arrays["frame"], self.size), options
+
+
+RESIZES = {
+    "resize_clip": ResizeWorkload("a video frame for CLIP's network", (224, 224), {}),
+    "resize_qwen": ResizeWorkload(
+        "a video frame for Qwen2-VL's", (728, 1316), {"patch": 14, "merge": 2, "repeat": 2}
+    ),
+}
+ALL: dict[str, Any] = {**WORKLOADS, **CROPS, **MASKS, **ATTENTION, **LABELS, **RESIZES}
