@@ -29,7 +29,11 @@ from Cython.Compiler import Options
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.errors import CompileError, LinkError
-from setuptools.modified import newer_group
+
+try:
+    from setuptools.modified import newer_group
+except ImportError:
+    sys.exit("setuptools is too old, expected 77 or newer: pip install 'setuptools>=77'")
 
 # The extensions, by their names in roicy/_kernels.
 KERNELS = {
