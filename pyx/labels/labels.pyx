@@ -275,7 +275,7 @@ cdef int compute_labels(
     memory = <char*>malloc(
         room + axis_bytes(&call.y, job.size) + axis_bytes(&call.x, job.size))
     if memory == NULL:
-        failed = fail(NO_MEMORY, "no memory for the axes of %zd classes", given.classes)
+        failed = fail(NO_MEMORY, "no room for the axes of %zd classes", given.classes)
     else:
         axes = memory + room
         call.names = <const int64_t*>memory
