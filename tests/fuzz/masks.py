@@ -75,7 +75,16 @@ def check_pasted(arguments, results):
             )
         else:
             assert result.shape == (len(arguments["boxes"]), *arguments["image_shape"])
+            if overflows(arguments):  # products by themselves do so, and fused ones may not
+                continue
             with np.errstate(invalid="ignore"):  # of equal infinities
                 apart = np.abs(result.astype(np.float64) - results[0])
             far = np.count_nonzero(apart > 1e-3 * max(largest(results[0]), 1))
             assert far <= max(10, 0.02 * apart.size)
+
+
+def overflows(arguments):
+    """Return whether sums of prototypes may leave the type on the way."""
+    given = (np.asarray(arguments.get(name, 0.0)) for name in ("prototypes", "coefficients"))
+    with np.errstate(all="ignore"):
+        return not np.prod([largest(one) for one in given]) < 1e36
