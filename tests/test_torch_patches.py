@@ -9,7 +9,6 @@ import importlib.util
 import inspect
 import logging
 import sys
-import threading
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +20,7 @@ pytestmark = pytest.mark.filterwarnings(
 )
 torch = pytest.importorskip("torch")
 rt = pytest.importorskip("roicy.torch")
-from torch_calls import plant, tensors  # noqa: E402
+from torch_calls import assert_threads_pass, plant, tensors  # noqa: E402
 
 from roicy.torch import _attention, _models, _patches  # noqa: E402
 
@@ -230,24 +229,16 @@ def test_threads(known, rng):
     """Threads that begin and end contexts do not disturb each other."""
     value, locations, weights, _ = tensors(rng)
     given = (value, torch.tensor(SHAPES), locations, weights)
-    code, expected, errors = known.__code__, known(*given), []
+    code, expected = known.__code__, known(*given)
 
     def work():
-        try:
-            for _ in range(40):
-                with rt.patch_mmcv():
-                    assert known.__code__ is not code
-                    torch.testing.assert_close(known(*given), expected, rtol=0, atol=1e-12)
+        for _ in range(40):
+            with rt.patch_mmcv():
+                assert known.__code__ is not code
                 torch.testing.assert_close(known(*given), expected, rtol=0, atol=1e-12)
-        except BaseException as error:
-            errors.append(error)
+            torch.testing.assert_close(known(*given), expected, rtol=0, atol=1e-12)
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert errors == []
+    assert_threads_pass(work)
     assert known.__code__ is code
 
 

@@ -3,7 +3,6 @@
 import importlib
 import inspect
 import sys
-import threading
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,7 +13,7 @@ from roicy import _dispatch
 
 torch = pytest.importorskip("torch")
 rt = pytest.importorskip("roicy.torch")
-from torch_calls import plant  # noqa: E402
+from torch_calls import assert_threads_pass, plant  # noqa: E402
 
 from roicy.torch import _enlarged, _models  # noqa: E402
 
@@ -426,23 +425,14 @@ def test_contexts(monkeypatch):
     code = getattr(type(processor), SEMANTIC).__code__
     outputs = SimpleNamespace(logits=smooth((1, 7, 24, 31)))
     expected = processor.post_process_semantic_segmentation(outputs, SIZES[:1])
-    errors = []
 
     def work():
-        try:
-            for _ in range(20):
-                with rt.patch_transformers():
-                    found = processor.post_process_semantic_segmentation(outputs, SIZES[:1])
-                assert_same(found, expected)
-        except BaseException as error:
-            errors.append(error)
+        for _ in range(20):
+            with rt.patch_transformers():
+                found = processor.post_process_semantic_segmentation(outputs, SIZES[:1])
+            assert_same(found, expected)
 
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
-    assert errors == []
+    assert_threads_pass(work)
     assert getattr(type(processor), SEMANTIC).__code__ is code
     with pytest.raises(ZeroDivisionError), rt.patch_transformers():
         1 / 0  # noqa: B018

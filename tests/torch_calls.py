@@ -1,6 +1,7 @@
 """Tensors for tests of PyTorch; importing this skips a file of tests where it is missing."""
 
 import sys
+import threading
 import types
 
 import attended
@@ -57,3 +58,21 @@ def plant(monkeypatch, name, source="", **names):
     vars(module).update(names)
     exec(source, vars(module))
     return module
+
+
+def assert_threads_pass(work):
+    """Run a function in four threads at the same time, of which none may raise an error."""
+    errors = []
+
+    def watched():
+        try:
+            work()
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=watched) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []

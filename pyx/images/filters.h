@@ -15,9 +15,10 @@ static inline double filter_support(int filter) {
     return supports[filter];
 }
 
+static const double filter_pi = 3.14159265358979323846;
+
 static inline double filter_sinc(double x) {
-    const double pi = 3.14159265358979323846;
-    return x == 0 ? 1 : sin(x * pi) / (x * pi);
+    return x == 0 ? 1 : sin(x * filter_pi) / (x * filter_pi);
 }
 
 static inline double filter_of(int filter, double x) {
@@ -30,8 +31,7 @@ static inline double filter_of(int filter, double x) {
     case FILTER_HAMMING: /* whose numbers are floats in Pillow */
         if (far == 0 || far >= 1)
             return far == 0 ? 1 : 0;
-        return filter_sinc(far) *
-               ((double)0.54f + (double)0.46f * cos(far * 3.14159265358979323846));
+        return filter_sinc(far) * ((double)0.54f + (double)0.46f * cos(far * filter_pi));
     case FILTER_BICUBIC:
         if (far < 1)
             return ((a + 2) * far - (a + 3)) * far * far + 1;
