@@ -121,7 +121,7 @@ Quantization = tuple[SupportsFloat, SupportsIndex] | None
 Content = Readable | Sequence[SupportsIndex] | Sequence[Sequence[SupportsIndex]] | None
 Extents = Readable | Sequence[Readable | Sequence[SupportsIndex]]
 Points = Indices | None
-Corners = Sequence[SupportsFloat] | NDArray[Any] | None
+NumberRow = Sequence[SupportsFloat] | NDArray[Any] | None
 if not TYPE_CHECKING:  # all of these, for pydantic
     for _name in set(globals()) - {"_OTHERS", *_OTHERS}:
         globals()[_name] = Annotated[globals()[_name], _ByClass()]

@@ -41,8 +41,8 @@ class Segment(TypedDict):
 @overload
 def label_map(
     maps: t.Readable, size: t.Shape, *, layout: t.Layout = "NCHW", align_corners: bool = False,
-    mode: t.Method = "bilinear", via: t.Shape | None = None, box: t.Corners = None,
-    weights: t.Corners = None, labels: t.Counts = None, threshold: t.Number | None = None,
+    mode: t.Method = "bilinear", via: t.Shape | None = None, box: t.NumberRow = None,
+    weights: t.NumberRow = None, labels: t.Counts = None, threshold: t.Number | None = None,
     below: t.Index | None = None, values: Literal[False] = False, dtype: t.DTypeLike | None = None,
     out: t.AnyArray | None = None, num_threads: t.Threads = None,
 ) -> t.NDArray[Any]:  # fmt: skip
@@ -50,8 +50,8 @@ def label_map(
 @overload
 def label_map(
     maps: t.Readable, size: t.Shape, *, layout: t.Layout = "NCHW", align_corners: bool = False,
-    mode: t.Method = "bilinear", via: t.Shape | None = None, box: t.Corners = None,
-    weights: t.Corners = None, labels: t.Counts = None, threshold: t.Number | None = None,
+    mode: t.Method = "bilinear", via: t.Shape | None = None, box: t.NumberRow = None,
+    weights: t.NumberRow = None, labels: t.Counts = None, threshold: t.Number | None = None,
     below: t.Index | None = None, values: Literal[True], dtype: t.DTypeLike | None = None,
     out: t.AnyArray | None = None, num_threads: t.Threads = None,
 ) -> tuple[t.NDArray[Any], t.NDArray[Any]]:  # fmt: skip
@@ -60,8 +60,8 @@ def label_map(
 
 def label_map(
     maps: t.Readable, size: t.Shape, *, layout: t.Layout = "NCHW", align_corners: bool = False,
-    mode: t.Method = "bilinear", via: t.Shape | None = None, box: t.Corners = None,
-    weights: t.Corners = None, labels: t.Counts = None, threshold: t.Number | None = None,
+    mode: t.Method = "bilinear", via: t.Shape | None = None, box: t.NumberRow = None,
+    weights: t.NumberRow = None, labels: t.Counts = None, threshold: t.Number | None = None,
     below: t.Index | None = None, values: bool = False, dtype: t.DTypeLike | None = None,
     out: t.AnyArray | None = None, num_threads: t.Threads = None,
 ) -> t.NDArray[Any] | tuple[t.NDArray[Any], t.NDArray[Any]]:  # fmt: skip
@@ -166,8 +166,8 @@ def label_map(
 
 def label_segments(
     maps: t.Readable, size: t.Shape, *, layout: t.Layout = "NCHW", align_corners: bool = False,
-    mode: t.Method = "bilinear", via: t.Shape | None = None, box: t.Corners = None,
-    weights: t.Corners = None, labels: t.Counts = None, threshold: t.Number | None = None,
+    mode: t.Method = "bilinear", via: t.Shape | None = None, box: t.NumberRow = None,
+    weights: t.NumberRow = None, labels: t.Counts = None, threshold: t.Number | None = None,
     below: t.Index | None = None, codes: bool = False, dtype: t.DTypeLike | None = None,
     out: t.AnyArray | None = None, num_threads: t.Threads = None,
 ) -> tuple[t.NDArray[Any], list[Any]]:  # fmt: skip
@@ -232,14 +232,14 @@ def _segment(found: tuple[Any, ...], size: tuple[int, int]) -> Segment:
 @overload
 def resize_masks(
     masks: t.Readable, size: t.Shape, *, threshold: t.Number = 0.0, align_corners: bool = False,
-    via: t.Shape | None = None, box: t.Corners = None, format: Literal["image"] = "image",
+    via: t.Shape | None = None, box: t.NumberRow = None, format: Literal["image"] = "image",
     out: t.AnyArray | None = None, num_threads: t.Threads = None,
 ) -> t.NDArray[Any]:  # fmt: skip
     ...
 @overload
 def resize_masks(
     masks: t.Readable, size: t.Shape, *, threshold: t.Number = 0.0, align_corners: bool = False,
-    via: t.Shape | None = None, box: t.Corners = None, format: Literal["rle"],
+    via: t.Shape | None = None, box: t.NumberRow = None, format: Literal["rle"],
     out: t.AnyArray | None = None, num_threads: t.Threads = None,
 ) -> list[Code]:  # fmt: skip
     ...
@@ -247,7 +247,7 @@ def resize_masks(
 
 def resize_masks(
     masks: t.Readable, size: t.Shape, *, threshold: t.Number = 0.0, align_corners: bool = False,
-    via: t.Shape | None = None, box: t.Corners = None, format: t.Form = "image",
+    via: t.Shape | None = None, box: t.NumberRow = None, format: t.Form = "image",
     out: t.AnyArray | None = None, num_threads: t.Threads = None,
 ) -> t.NDArray[Any] | list[Code]:  # fmt: skip
     """Masks of whole pictures, enlarged and compared with a threshold, or run-length coded.
