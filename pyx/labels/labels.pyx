@@ -261,7 +261,7 @@ cdef int free_codes(Job *job) except -1:
 cdef int compute_labels(
         const Labels *given, Py_ssize_t images, int threads, Team *team, Error *error
 ) noexcept nogil:
-    """Label pictures of a call that lacks memory, as labels.pxd says."""
+    """Label pictures; names, weights and axes get their memory here.  labels.pxd has the rest."""
     cdef Job job
     cdef Labels *call = &job.call
     cdef Py_ssize_t each = sizeof(int64_t) + sizeof(double), numbers, room, c
