@@ -1,6 +1,6 @@
 """What kernels and nodes take at most, for calls whose arguments Python has not checked.
 
-roicy/_arguments.py says the same to Python's callers, by the names at the ends of the lines.
+roicy/_checks/_arguments.py says this to Python's callers, by the names at the ends of the lines.
 """
 
 cdef enum:

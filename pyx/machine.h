@@ -121,7 +121,7 @@ static void *wait_for(void *gate) {
     return NULL;
 }
 static int startable(int wanted) {
-    enum { MOST_AT_ONCE = 1024 }; /* roicy/_threads.py allows no more */
+    enum { MOST_AT_ONCE = 1024 }; /* roicy/_machine/_threads.py allows no more */
     pthread_t on_trial[MOST_AT_ONCE];
     pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
     int count = 0;

@@ -1,8 +1,10 @@
 """Region-of-interest operators of object detection on NumPy arrays, on every core of a CPU."""
 
+__version__ = "0.1.0"  # its only place, and before the imports, which read it
+
 # isort: off
-from ._config import __version__, show_config
-from ._threads import get_num_threads, set_num_threads
+from ._machine._config import show_config
+from ._machine._threads import get_num_threads, set_num_threads
 from .attention import deformable_attention, deformable_attention_backward
 from .cropping import crop, crop_lines
 from .cropping.resizing import resize

@@ -14,7 +14,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from . import __version__, _config, show_config
+from . import __version__, show_config
+from ._machine import _config
 from .bench import command
 
 

@@ -1,7 +1,6 @@
 """The steps of every public function: normalise, plan, run, finish.
 
-- normalise: each argument is checked and brought to one form (``_arguments.py``, ``_boxes.py``,
-  ``_levels.py``).
+- normalise: each argument is checked and brought to one form (``_checks/``).
 - plan: the work is divided.  On the CPU, a plan normalises too, since plain arguments need no
   other form (``pyx/call/plan.pyx``).
 - run: kernels do the work, step by step.
@@ -18,8 +17,9 @@ import sys
 from types import ModuleType
 from typing import Any
 
-from . import _cpu, _levels
-from ._arguments import INT32, Layout
+from . import _cpu
+from ._checks import _levels
+from ._checks._arguments import INT32, Layout
 from ._kernels.plan import Arguments, Rule
 from ._table import MAX_PIXEL, Operator
 

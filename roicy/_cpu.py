@@ -13,16 +13,17 @@ from typing import Any
 
 import numpy as np
 
-from . import _arguments, _levels, _memory, _results
-from ._arguments import INT32
+from ._checks import _arguments, _levels
+from ._checks._arguments import INT32
 from ._kernels import isa
 from ._kernels.plan import Arguments, Plan, Rule
+from ._machine import _memory
 from ._table import MAX_PIXEL, WEIGHTED_SUM, Operator
 
 MAX_BOXES = 2**31 - 1  # boxes of a level in one step; tests take fewer
 
 array = _arguments.array
-result = _results.result
+result = _memory.result
 
 
 def indices(name: str, value: Any, plan: Plan) -> np.ndarray:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from . import _arguments
+from ._checks import _arguments
 from ._kernels.plan import Rule
 
 MAX_SAMPLES = 1024  # of a bin and axis, where each sample is looked at: a bin costs their square

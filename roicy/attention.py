@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import _arguments, _cpu, _memory, _results, _threads
+from . import _cpu
+from ._checks import _arguments
 from ._kernels import attention
+from ._machine import _memory, _threads
 
 if TYPE_CHECKING:
-    from . import _types as t
+    from ._checks import _types as t
 else:
-    from . import _names as t
+    from ._checks import _names as t
 
 __all__ = ["deformable_attention", "deformable_attention_backward"]
 
@@ -107,7 +109,7 @@ def deformable_attention(
 def compute(call: Call, threads: int, out: Any = None) -> np.ndarray:
     """Return the result, in an array of the caller's if there is one."""
     read = (call.value, call.locations, call.weights)
-    result = _results.result(out, call.shape, _arguments.pooled(call.value.dtype), read)
+    result = _memory.result(out, call.shape, _arguments.pooled(call.value.dtype), read)
     direct = result.dtype == call.computed and result.flags.c_contiguous
     target = result if direct else _memory.new(call.shape, call.computed)
     attention.compute(call.given(), None, (target, None, None, None), threads)

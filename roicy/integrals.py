@@ -10,9 +10,9 @@ from ._kernels.plan import Arguments
 from ._table import INTEGRATED, PRROI_POOL, PS_PRROI_POOL
 
 if TYPE_CHECKING:
-    from . import _types as t
+    from ._checks import _types as t
 else:
-    from . import _names as t
+    from ._checks import _names as t
 
 
 @documented(

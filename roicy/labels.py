@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
 
 import numpy as np
 
-from . import _arguments, _memory, _results, _threads
+from ._checks import _arguments
 from ._kernels import labels as kernels
+from ._machine import _memory, _threads
 from .masks import FORMATS, Code, check_coded
 
 if TYPE_CHECKING:
-    from . import _types as t
+    from ._checks import _types as t
 else:
-    from . import _names as t
+    from ._checks import _names as t
 
 __all__ = ["Segment", "label_map", "label_segments", "resize_masks"]
 
@@ -317,7 +318,7 @@ def resize_masks(
     if _arguments.choice("format", format, FORMATS) == "rle":
         return call.codes(out, threads)
     shape = (*given.shape[:-2], *call.size)
-    made = _results.result(out, shape, (np.dtype(bool), np.dtype(np.uint8)), (given,))
+    made = _memory.result(out, shape, (np.dtype(bool), np.dtype(np.uint8)), (given,))
     pixels = made.view(np.uint8)
     call.result = pixels.reshape(len(call.maps), *call.size)
     call.compute(None, threads)
@@ -403,7 +404,7 @@ class Call:
         shape = self.maps.shape[:1] + self.size
         whole = self.size if self.one else shape
         types = (self._dtype(dtype),) if dtype is not None or out is None else INTEGERS
-        self.result = _results.result(out, whole, types, (self.maps,))
+        self.result = _memory.result(out, whole, types, (self.maps,))
         self._check_room(self.result.dtype, "out")
         if with_values:
             self.numbers = _memory.new(whole, self.computed)

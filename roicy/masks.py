@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, overload
 
 import numpy as np
 
-from . import _arguments, _boxes, _limits, _memory, _results, _threads
-from ._arguments import FLOAT32
+from ._checks import _arguments, _boxes
+from ._checks._arguments import FLOAT32
 from ._kernels import paste
+from ._machine import _limits, _memory, _threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from . import _types as t
+    from ._checks import _types as t
 else:
-    from . import _names as t
+    from ._checks import _names as t
 
 __all__ = ["Code", "paste_masks"]
 
@@ -213,7 +214,7 @@ def _images(
             return np.zeros(shape, types[0]), True
         except (ValueError, MemoryError):
             pass  # the error of all results follows
-    return _results.result(out, shape, types, read), False
+    return _memory.result(out, shape, types, read), False
 
 
 def _masks(given: Any) -> np.ndarray:

@@ -14,9 +14,9 @@ from ._kernels.plan import Arguments
 from ._table import ROI_ALIGN, ROI_ALIGN_ROTATED, rotated, sampled
 
 if TYPE_CHECKING:
-    from . import _types as t
+    from ._checks import _types as t
 else:
-    from . import _names as t
+    from ._checks import _names as t
 
 _ROTATED = ROTATED | {"spatial_scale": "scales"}
 

@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import _arguments, _boxes, _call, _cpu
+from . import _call, _cpu
+from ._checks import _arguments, _boxes
+from ._checks._names import errors_name
 from ._docs import documented
 from ._kernels.plan import Arguments, Rule
-from ._names import errors_name
 from ._table import CROP_AND_RESIZE, one_sample
 
 if TYPE_CHECKING:
-    from . import _types as t
+    from ._checks import _types as t
 else:
-    from . import _names as t
+    from ._checks import _names as t
 
 _PIXELS = "(side - 1) ="  # which numbers of boxes are multiplied by, in place of spatial_scale
 _errors = errors_name(input="image", input_shape="image_shape", spatial_scale=_PIXELS)

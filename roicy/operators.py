@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Literal, overload
 
 import numpy as np
 
-from . import _arguments, _call
+from . import _call
+from ._checks import _arguments
 from ._docs import ROTATED, documented
 from ._kernels.plan import Arguments
 
@@ -19,9 +20,9 @@ from ._table import (  # isort: skip
 )  # fmt: skip
 
 if TYPE_CHECKING:
-    from . import _types as t
+    from ._checks import _types as t
 else:
-    from . import _names as t
+    from ._checks import _names as t
 
 
 @documented("{output}")

@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 import numpy as np
 
-from . import _arguments, _threads, masks
-from ._arguments import FLOAT32
+from . import masks
+from ._checks import _arguments
+from ._checks._arguments import FLOAT32
+from ._machine import _threads
 
 if TYPE_CHECKING:
-    from . import _types as t
+    from ._checks import _types as t
 else:
-    from . import _names as t
+    from ._checks import _names as t
 
 __all__ = ["prototype_masks"]
 

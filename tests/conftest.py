@@ -13,7 +13,8 @@ import pytest
 from cuda_emulation.fixtures import cupy, emulated  # noqa: F401
 
 import roicy
-from roicy import _dispatch, _table, _threads
+from roicy import _table
+from roicy._machine import _dispatch, _threads
 from roicy._table import CORNERS, WEIGHTED_SUM
 
 ROWS = [row for row in vars(_table).values() if isinstance(row, _table.Operator)]

@@ -25,7 +25,7 @@ from pathlib import Path
 import numpy as np
 
 import roicy
-from roicy import _memory
+from roicy._machine import _memory
 
 SOURCE = Path(__file__).with_suffix(".c")
 ARRAY_BYTES = 1024  # from here on it is the memory of an array: NumPy keeps smaller ones

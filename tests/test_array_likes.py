@@ -24,7 +24,7 @@ from conftest import (
 from protocols import WithArray, WithDLPack
 
 import roicy
-from roicy import _arguments
+from roicy._checks import _arguments
 from roicy.compat import detectron2, mmcv, mxnet, onnx, openvino, paddle, tensorflow, torchvision
 
 OPERATORS = [*SUMS, "roi_pool", "roi_align_max"]

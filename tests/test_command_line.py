@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 import roicy
-from roicy import __main__, _config
+from roicy import __main__
+from roicy._machine import _config
 from roicy.bench import beside, busy, command, compare, progress, threads
 from roicy.bench.workloads import ALL
 
@@ -245,7 +246,7 @@ def test_paths_of_any_script(monkeypatch):
 def test_no_file_is_read_in_an_unknown_encoding():
     """Files of the system and of reports are read and written as what they are."""
     code = """
-import numpy as np, roicy, roicy._config, roicy.bench.timing
+import numpy as np, roicy, roicy._machine._config, roicy.bench.timing
 boxes = np.array([[0, 1, 1, 5, 5.0]])
 roicy.roi_align(np.ones((1, 2, 9, 9)), boxes, 2)
 roicy.crop(np.ones((9, 9, 3), np.uint8), boxes[:, 1:], 2)

@@ -11,7 +11,7 @@ from conftest import ISAS, pairs
 from frames import BOXES, frame_of
 
 import roicy
-from roicy import _dispatch
+from roicy._machine import _dispatch
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
 

@@ -7,8 +7,8 @@ import pytest
 from conftest import python
 
 import roicy
-from roicy import _dispatch
 from roicy._kernels import isa, machine
+from roicy._machine import _dispatch
 
 OF_A_BUILD = ("*.so", "*.pyd", "__pycache__")
 
@@ -16,7 +16,7 @@ OF_A_BUILD = ("*.so", "*.pyd", "__pycache__")
 @pytest.mark.parametrize("isa", ["baseline", "avx2", "avx512"])
 def test_override(isa):
     done = python(
-        "from roicy import _dispatch as d; print(d.ISA, d.isa.in_use())",
+        "from roicy._machine import _dispatch as d; print(d.ISA, d.isa.in_use())",
         ROICY_ISA=isa,
     )
     if isa in _dispatch.usable():
@@ -63,7 +63,7 @@ def test_unsupported_override(monkeypatch):
 def test_the_best_is_chosen():
     best = next(name for name in machine.supported() if name in isa.built())
     assert python(
-        "from roicy import _dispatch as d; print(d.ISA)", ROICY_ISA=""
+        "from roicy._machine import _dispatch as d; print(d.ISA)", ROICY_ISA=""
     ).stdout.split() == [best]
 
 

@@ -10,7 +10,7 @@ from conftest import DTYPES, ISAS, LAYOUTS, assert_same_bits, fuses, pairs, to_l
 from reference_images import run_lengths
 
 import roicy
-from roicy import _dispatch
+from roicy._machine import _dispatch
 
 HOW = {
     "half": {},

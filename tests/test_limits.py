@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import roicy
-from roicy import _limits, _memory
+from roicy._machine import _limits, _memory
 
 
 @pytest.fixture

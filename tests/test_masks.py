@@ -7,7 +7,7 @@ from conftest import DTYPES, ISAS, assert_same_bits, behind_a_line, pairs
 from protocols import WithDLPack
 
 import roicy
-from roicy import _memory
+from roicy._machine import _memory
 
 RULES = ("torchvision", "detectron2", "mmdet")
 SHAPE = (23, 31)

@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 
 import roicy
-from roicy import _memory
 from roicy._kernels import machine
+from roicy._machine import _memory
 
 KEEPS = machine.free_lazily(np.zeros(1 << 16, np.uint8))
 pytestmark = pytest.mark.skipif(not KEEPS, reason="this system keeps nothing")
@@ -202,7 +202,7 @@ def test_the_system_may_take_what_is_kept():
 
 
 def python(code, **environment):
-    code = "import numpy as np, roicy\nfrom roicy import _memory\n" + code
+    code = "import numpy as np, roicy\nfrom roicy._machine import _memory\n" + code
     return subprocess.run(
         [sys.executable, "-c", code],
         capture_output=True,

@@ -267,7 +267,7 @@ def test_threadpoolctl(tmp_path):
     pytest.importorskip("threadpoolctl")
     code = """
         import threadpoolctl
-        from roicy import _threads
+        from roicy._machine import _threads
         print(any(pool["user_api"] == "openmp" for pool in threadpoolctl.threadpool_info()))
         before = tasks()
         with threadpoolctl.threadpool_limits(1):

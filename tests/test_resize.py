@@ -10,7 +10,7 @@ import reference_resize
 from conftest import ISAS, pairs
 
 import roicy
-from roicy import _arguments
+from roicy._checks import _arguments
 from roicy.cropping import filters
 
 FILTERS = {"box": 4, "bilinear": 2, "hamming": 5, "bicubic": 3, "lanczos": 1}  # Pillow's numbers

@@ -27,8 +27,8 @@ from conftest import (
 )
 
 import roicy
-from roicy import _memory
 from roicy._kernels import isa as tables
+from roicy._machine import _memory
 
 try:
     import ml_dtypes

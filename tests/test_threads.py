@@ -10,8 +10,8 @@ import pytest
 from conftest import python, random_boxes
 
 import roicy
-from roicy import _limits, _runtimes, _threads
 from roicy._kernels import machine
+from roicy._machine import _limits, _runtimes, _threads
 
 
 @pytest.fixture(autouse=True)
@@ -91,7 +91,7 @@ def forbidden(*_):
     raise PermissionError(1, "Operation not permitted")
 os.sched_getaffinity = os.sched_setaffinity = forbidden
 import roicy
-from roicy import _limits
+from roicy._machine import _limits
 from roicy.bench import timing
 print(roicy.get_num_threads() == _limits.cpus(os.cpu_count()), timing.usable_cores() > 0)
 """
@@ -185,7 +185,7 @@ def test_what_python_was_told_of_processors(monkeypatch):
 
 @pytest.mark.skipif(sys.version_info < (3, 13), reason="came with Python 3.13")
 def test_python_cpu_count():
-    code = "import os, roicy; from roicy import _limits; "
+    code = "import os, roicy; from roicy._machine import _limits; "
     code += "print(roicy.get_num_threads(), _limits.cpus(os.process_cpu_count()))"
     for environment in ({}, *BINDING):
         for told in ("1", "3"):

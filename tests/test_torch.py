@@ -404,7 +404,7 @@ def test_threads(name, rng, seen_threads, monkeypatch):
         arguments = (input[0], boxes, 1, 0.5)
     boxes.requires_grad_()
     function, before = getattr(rt, name), torch.get_num_threads()
-    monkeypatch.setattr("roicy._threads._set", 3)
+    monkeypatch.setattr("roicy._machine._threads._set", 3)
     try:
         for of_torch, given, expected in ((8, None, 3), (2, None, 2), (1, None, 1), (1, 5, 5)):
             torch.set_num_threads(of_torch)
@@ -428,7 +428,7 @@ class Pooled(torch.utils.data.Dataset):
 
 
 def test_workers_of_a_loader_have_one_thread(monkeypatch):
-    monkeypatch.setattr("roicy._threads._set", 2)
+    monkeypatch.setattr("roicy._machine._threads._set", 2)
     loader = torch.utils.data.DataLoader(Pooled(), num_workers=1, batch_size=None)
     assert [tuple(seen) for seen in loader] == [(1, 1.0)] * 2
 

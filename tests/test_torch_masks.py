@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import roicy
-from roicy import _dispatch
+from roicy._machine import _dispatch
 
 torch = pytest.importorskip("torch")
 rt = pytest.importorskip("roicy.torch")

@@ -342,7 +342,7 @@ def test_bytecodes_of_functions(counter):
     package = str(Path(roicy.__file__).parent)
     found = counter.bytecodes(call, package)
     assert found == counter.bytecodes(call, package)
-    assert 0 < found["get_num_threads roicy/_threads.py"] < 100
+    assert 0 < found["get_num_threads roicy/_machine/_threads.py"] < 100
 
 
 @pytest.fixture

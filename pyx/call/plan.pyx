@@ -2,7 +2,7 @@
 """Plan: the call that Python's arguments describe; the door of arrays.
 
 A plan normalises its arguments.  It takes plain ones as they are; all others go through
-roicy/_arguments.py and _boxes.py, which convert them or say what is wrong.  call.pxd does the rest,
+roicy/_checks, which converts them or says what is wrong.  call.pxd does the rest,
 without Python's lock if there is much to do.
 """
 cimport cython
@@ -29,7 +29,8 @@ from plan.structs cimport (FORWARD, GRAD_BOXES, GRAD_INPUT, MAX_PIXEL, MAX_PIXEL
 from simd.structs cimport Strides
 from threads cimport Team, run_call, start_team
 
-from roicy import _arguments, _boxes, _levels, _threads
+from roicy._checks import _arguments, _boxes, _levels
+from roicy._machine import _threads
 
 
 # What a plan may be for, as the front end calls it.
@@ -45,14 +46,14 @@ cdef object FLOAT = np.dtype(np.float32), DOUBLE = np.dtype(np.float64)
 
 
 cdef inline int plain_side(object value) except? -1:
-    """PH or PW; 0 if roicy/_arguments.py has to check the value."""
+    """PH or PW; 0 if roicy/_checks/_arguments.py has to check the value."""
     if type(value) is not int:
         return 0
     return value if 0 < value <= MAX_SIDE else 0
 
 
 cdef inline double plain_scale(object value) except? -1:
-    """A scale; 0 if roicy/_arguments.py has to check the value."""
+    """A scale; 0 if roicy/_checks/_arguments.py has to check the value."""
     cdef double scale = value if type(value) is float else 0
     return scale if 0 < scale < INFINITY else 0
 
@@ -594,7 +595,7 @@ cdef int compute_call(Call *call, Team *team, Error *error) noexcept nogil:
 def levels_of(const double[:, ::1] boxes, int itemsize, tuple rule):
     """The places of the maps that boxes (K, 4) are pooled from.
 
-    itemsize: of the type of the computation; rule: as roicy._levels.rule returns it.
+    itemsize: of the type of the computation; rule: as roicy._checks._levels.rule returns it.
     """
     cdef LevelRule levels = level_rule(rule)
     cdef Py_ssize_t k

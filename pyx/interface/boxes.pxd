@@ -89,7 +89,7 @@ cdef inline int check_numbers(const Rows *rows, double scale, bint of_float) noe
 
 
 cdef inline int take_boxes(Call *call, const Rows *rows) noexcept nogil:
-    """Give a call its boxes, or say which row is wrong, as roicy/_boxes.py does."""
+    """Give a call its boxes, or say which row is wrong, as roicy/_checks/_boxes.py does."""
     cdef Py_ssize_t images = call.jobs.map.images
     cdef double scale = call.jobs.scale.y
     cdef bint of_float = call.itemsize == sizeof(float), exact

@@ -85,7 +85,7 @@ cdef extern from "plan/rules_of_cpu.h" nogil:
 
 
 cdef inline LevelRule level_rule(tuple numbers) except *:
-    """What roicy._levels.rule returned, as C takes it."""
+    """What roicy._checks._levels.rule returned, as C takes it."""
     cdef LevelRule rule
     (rule.last, rule.finest, rule.canonical_level, rule.canonical_scale, rule.close) = numbers
     return rule

@@ -3,7 +3,7 @@
 #ifndef ROICY_RULES_LEVELS
 #define ROICY_RULES_LEVELS
 
-/* Places count maps from the finest one; `rule` of roicy/_levels.py makes these numbers. */
+/* Places count maps from the finest one; `rule` of roicy/_checks/_levels.py makes the numbers. */
 struct level_rule {
     int last;               /* place of the last map that boxes are pooled from */
     int finest;             /* level of the finest map, which no box is below */

@@ -7,7 +7,7 @@ from provider.tensors cimport AnyNode
 
 cdef inline AnyNode *node_of(object computation) except? NULL:
     """What the provider computes without Python; NULL if there is no such thing."""
-    from roicy._threads import resolve
+    from roicy._machine._threads import resolve
     from roicy.compat.onnx._node import Labels, Masks
     cdef AnyNode *node
     if computation.node is None:

@@ -34,7 +34,7 @@ from provider.python cimport (
 from provider.recipes cimport (
     Recipe, Recipes, compute_by_recipe, recipe_of, recipes_of, release_groups)
 
-from roicy._config import __version__
+from roicy import __version__
 
 cdef bytes name_bytes = get_name(NULL), version_bytes = __version__.encode()
 cdef const char *VERSION = version_bytes

@@ -387,7 +387,7 @@ cdef inline void *recipes_of(object computation) except NULL:
     """An empty list of recipes, for a group that Python computes or plans."""
     cdef Py_ssize_t count = len(computation.indices), i
     cdef Recipes *recipes
-    from roicy import _threads
+    from roicy._machine import _threads
     recipes = <Recipes*>calloc(1, sizeof(Recipes) + count * sizeof(size_t))
     if recipes != NULL:
         recipes.lock = PyThread_allocate_lock()

@@ -7,7 +7,7 @@ variables that suit a library in a server, loads the runtime, and restores the e
 
 import os
 
-from .. import _limits
+from .._machine import _limits
 
 # Threads of a team spin for a while after a call, in case another one follows, which uses up
 # the CPU quota of a container.  GCC's runtime is told to spin no longer than from one parallel
@@ -61,7 +61,7 @@ try:
 except (AttributeError, OSError):  # not Linux, or a sandbox that forbids it
     _few = False
 if _few:
-    from .. import _runtimes
+    from .._machine import _runtimes
 
     _mask = _runtimes.unbind()
 _before = {name: os.environ.get(name) for name in _said}

@@ -5,8 +5,8 @@ from typing import Any, final
 
 import numpy as np
 
-from .._arguments import Layout
-from .._levels import Pyramid, Shape
+from .._checks._arguments import Layout
+from .._checks._levels import Pyramid, Shape
 from .._table import Operator
 
 Small = tuple[np.ndarray, int]  # bytes of an array, and the character of its type

@@ -78,14 +78,14 @@ def versions() -> dict[str, dict[str, Any]]:
     """Return how roicy was built, and what runs it."""
     roicy = importlib.import_module("roicy")
     machine = importlib.import_module("roicy._kernels.machine")
-    dispatch = importlib.import_module("roicy._dispatch")
+    isa = importlib.import_module("roicy._kernels.isa")
     settings = {name: os.environ[name] for name in sorted(os.environ) if name.startswith(SETTINGS)}
     return {
         "build": {
             "roicy": getattr(roicy, "__version__", "unknown"),
             "compiler": machine.compiler(),
             "cython": machine.cython() if hasattr(machine, "cython") else "unknown",
-            "instruction_set": dispatch.ISA,
+            "instruction_set": isa.in_use(),
             "openmp": machine.openmp(),
             "openmp_runtime": "LLVM" if getattr(machine, "is_llvms", bool)() else "other",
         },

@@ -16,7 +16,8 @@ from typing import Any
 
 import numpy as np
 
-from .. import _arguments, _boxes, _call
+from .. import _call
+from .._checks import _arguments, _boxes
 from .._kernels.plan import Arguments
 from .._table import PS_ROI_POOL, ROUNDED
 

@@ -6,8 +6,8 @@ import textwrap
 from collections.abc import Callable
 
 from .. import _docs
+from .._checks._names import errors_name
 from .._docs import Documented, fill_in
-from .._names import errors_name
 
 # Passages that differ from the passages of roicy's own functions, or have other names.
 _PASSAGES = _docs.PASSAGES | {

@@ -12,9 +12,9 @@ from . import Parameters, in_radians
 from ._docs import documented
 
 if TYPE_CHECKING:
-    from .. import _types as t
+    from .._checks import _types as t
 else:
-    from .. import _names as t
+    from .._checks import _names as t
 
 __all__ = ["ROIAlignRotated", "roi_align_rotated"]
 

@@ -14,9 +14,9 @@ from . import Parameters
 from ._docs import documented
 
 if TYPE_CHECKING:
-    from .. import _types as t
+    from .._checks import _types as t
 else:
-    from .. import _names as t
+    from .._checks import _names as t
 
 __all__ = ["RoIAlignRotated", "roi_align_rotated"]
 

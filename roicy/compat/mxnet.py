@@ -16,15 +16,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .. import _arguments, _boxes, _call, _table, operators
+from .. import _call, _table, operators
+from .._checks import _arguments, _boxes
 from .._kernels.plan import Arguments
 from . import float32_scale, images_of, in_radians
 from ._docs import documented
 
 if TYPE_CHECKING:
-    from .. import _types as t
+    from .._checks import _types as t
 else:
-    from .. import _names as t
+    from .._checks import _names as t
 
 __all__ = ["ROIAlign", "ROIAlign_backward", "ROIPooling", "RROIAlign", "contrib"]
 

@@ -11,16 +11,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .. import _arguments, _boxes, normalised, operators
+from .. import normalised, operators
+from .._checks import _arguments, _boxes
 from .._kernels.plan import Arguments
 from .._table import one_sample
 from . import bins_of, float32_scale, images_of, r_fcn_pool, with_images
 from ._docs import documented
 
 if TYPE_CHECKING:
-    from .. import _types as t
+    from .._checks import _types as t
 else:
-    from .. import _names as t
+    from .._checks import _names as t
 
 __all__ = ["psroi_pooling", "roi_align", "roi_align_rotated", "roi_pooling"]
 

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .. import _arguments, normalised
+from .. import normalised
+from .._checks import _arguments
 from ._docs import documented
 
 if TYPE_CHECKING:
-    from .. import _types as t
+    from .._checks import _types as t
 else:
-    from .. import _names as t
+    from .._checks import _names as t
 
 __all__ = ["crop_and_resize", "image"]
 

@@ -6,14 +6,15 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
-from .. import _arguments, _results, _threads
+from .._checks import _arguments
 from .._kernels import crop as _crop
+from .._machine import _memory, _threads
 from . import arguments, matrices
 
 if TYPE_CHECKING:
-    from .. import _types as t
+    from .._checks import _types as t
 else:
-    from .. import _names as t
+    from .._checks import _names as t
 
 
 @overload
@@ -233,7 +234,7 @@ def crop(
     threads = _threads.resolve(num_threads)
     shape = (len(rows.images), *((*extent, count) if last else (count, *extent)))
     place = matrices.place(rows, extent, fit, border, return_matrices)
-    result = _results.result(out, shape, (kind,), (*given.arrays, rows.values))
+    result = _memory.result(out, shape, (kind,), (*given.arrays, rows.values))
     view = _arguments.bits(result)
     stored = "B" if signed else kind.char
     options = arguments.Options(rule, border != "constant", stored, zero + signed, signed, threads)

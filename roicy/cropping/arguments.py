@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import _arguments, _boxes, _names
+from .._checks import _arguments, _boxes, _names
 
 MOST_CHANNELS = 4
 LARGEST_FLOAT32 = float(np.finfo(np.float32).max)

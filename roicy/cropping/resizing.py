@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from .. import _arguments, _results, _threads
+from .._checks import _arguments
 from .._kernels import crop as _crop
+from .._machine import _memory, _threads
 from . import arguments, filters
 
 if TYPE_CHECKING:
-    from .. import _types as t
+    from .._checks import _types as t
 else:
-    from .. import _names as t
+    from .._checks import _names as t
 
 FITS = ("stretch", "letterbox")
 BORDERS = ("image", "crop")
@@ -186,7 +187,7 @@ def resize(
     version = _arguments.integer("pillow", pillow, 1, 99)
     threads = _threads.resolve(num_threads)
     axes = _axes(given, rows, border == "crop")
-    result = _results.result(
+    result = _memory.result(
         out, (len(axes), *form.shape), (table.dtype,), (*given.arrays, rows.values)
     )
     straight = given.count // 2 if alpha == "pillow" else 0

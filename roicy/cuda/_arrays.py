@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import _arguments, _boxes
-from .._arguments import INT32
+from .._checks import _arguments, _boxes
+from .._checks._arguments import INT32
 from .._kernels.plan import Arguments
 from ._launch import cupy
 

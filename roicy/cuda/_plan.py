@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import _arguments
-from .._arguments import Layout
+from .._checks import _arguments
+from .._checks._arguments import Layout
+from .._checks._levels import Scale, Shape
 from .._kernels.plan import Rule
-from .._levels import Scale, Shape
 from .._table import CORNERS, MAX_PIXEL, Operator
 from ._arrays import Boxes
 from ._launch import CHANNELS_OF_THREAD, LANES, ROTATED_BYTES, STRUCTURES, TABLES, cupy, launch

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from .. import _arguments, _levels, _results
-from .._arguments import Layout
+from .._checks import _arguments, _levels, _results
+from .._checks._arguments import Layout
+from .._checks._levels import Shape
 from .._kernels.plan import Arguments, Rule
-from .._levels import Shape
 from .._table import CORNERS, MAX_SAMPLE, Operator
 from . import _passes
 from ._arrays import addressable, boxes_of, check_device, floats, of_cupy, overlap

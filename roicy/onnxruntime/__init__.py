@@ -18,7 +18,7 @@ import threading
 from contextlib import AbstractContextManager
 from typing import Any
 
-from .. import _threads
+from .._machine import _threads
 
 __all__ = [
     "get_ep_name", "get_ep_names", "get_library_path", "install", "register", "uninstall", "use",

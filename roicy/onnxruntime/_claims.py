@@ -7,8 +7,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from .. import _cpu, _threads
+from .. import _cpu
 from .._kernels.plan import Arguments
+from .._machine import _threads
 from ..compat.onnx import Pooling
 from ..compat.onnx._table import TABLE, Operator
 from . import get_ep_name

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 from torch.autograd.function import _SingleLevelFunction
 
-from .. import _arguments
 from .. import attention as of_numpy
+from .._checks import _arguments
 from . import _onnx, _tensors
 from ._autograd import IN_REVERSE, _compute, _record, call, register
 from ._operators import LIBRARY, define, unpack

@@ -9,7 +9,7 @@ import torch.fx
 from torch import Tensor
 from torch.nn.modules.utils import _pair
 
-from .. import _arguments, _boxes, _levels
+from .._checks import _arguments, _boxes, _levels
 from . import _autograd, _onnx, _vmap  # noqa: F401  they register what the operators need
 from ._operators import OPERATORS
 from ._script import rows_of

@@ -22,7 +22,7 @@ from torch.nn.functional import interpolate
 from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_map
 
-from .. import _arguments
+from .._checks import _arguments
 from . import _masks
 
 FEW_PIXELS = 128  # rows and columns of pictures for which PyTorch adds in another order

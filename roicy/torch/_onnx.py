@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .. import _levels
+from .._checks import _levels
 from ._operators import OPERATORS, Operator
 from ._tensors import HALVES, pooled_type
 

@@ -8,7 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from .. import _arguments, _boxes, _threads
+from .._checks import _arguments, _boxes
+from .._machine import _threads
 
 HALVES = (torch.float16, torch.bfloat16)
 HAS_ML_DTYPES = importlib.util.find_spec("ml_dtypes") is not None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import reference_attention as reference
 
-from roicy import _arguments
+from roicy._checks import _arguments
 
 from .judged import EPS, judged, largest
 from .strings import COORDINATES, SMALL, Buffer, disguised, values

@@ -8,7 +8,7 @@ import warnings
 import numpy as np
 
 import roicy
-from roicy import _dispatch
+from roicy._machine import _dispatch
 
 from . import agreement
 

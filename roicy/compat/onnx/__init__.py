@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ... import _arguments, _boxes, _call, normalised
+from ... import _call, normalised
+from ..._checks import _arguments, _boxes
 from ..._kernels.plan import Arguments, Rule
 from ..._table import (
     QUANTISED,
@@ -33,10 +34,10 @@ from .._docs import documented
 from ._node import Node
 
 if TYPE_CHECKING:
-    from ... import _types as t
+    from ..._checks import _types as t
     from ._session import InferenceSession as InferenceSession
 else:
-    from ... import _names as t
+    from ..._checks import _names as t
 
 __all__ = ["CropAndResize", "MMCVRoIAlignRotated", "MaxRoiPool", "RoiAlign"]
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ... import _levels, _table
+from ... import _table
+from ..._checks import _levels
 from ..._kernels.plan import Rule
 
 

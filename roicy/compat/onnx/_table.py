@@ -12,9 +12,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ... import _arguments, _boxes, _levels, _table, masks, multiscale
+from ... import _table, masks, multiscale
+from ..._checks import _arguments, _boxes, _levels
+from ..._checks._names import errors_name
 from ..._kernels import plan
-from ..._names import errors_name
 from . import Pooling, _crop_and_resize, _max_roi_pool, _one_of, _roi_align, _roi_align_rotated
 from ._node import Masks, Node, of_levels
 

@@ -10,16 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .... import _arguments, _boxes, _call, operators
+from .... import _call, operators
+from ...._checks import _arguments, _boxes
 from ...._kernels.plan import Arguments
 from ...._table import PS_ROI_POOL, ROUNDED
 from ... import float32_scale, r_fcn_pool
 from ..._docs import documented
 
 if TYPE_CHECKING:
-    from .... import _types as t
+    from ...._checks import _types as t
 else:
-    from .... import _names as t
+    from ...._checks import _names as t
 
 __all__ = [
     "PSRoIPool", "RoIAlign", "RoIPool", "distribute_fpn_proposals", "psroi_pool",

@@ -6,16 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from . import _arguments, _memory
+from . import _arguments
 
 
-def result(
-    out: Any, shape: tuple[int, ...], dtypes: tuple[np.dtype, ...], read: tuple[np.ndarray, ...],
-    name: str = "out",
+def check_out(
+    name: str, out: Any, shape: tuple[int, ...], dtypes: tuple[np.dtype, ...],
+    read: tuple[np.ndarray, ...],
 ) -> np.ndarray:  # fmt: skip
-    """Return the array to write to: `out`, or a new one of the first of `dtypes`."""
-    if out is None:
-        return _memory.new(shape, dtypes[0])
+    """Return a caller's array, if a result can be written to it; read: what the call reads."""
     out = _arguments.plain(name, out)
     check_form(name, out, shape, dtypes)
     if not out.flags.writeable:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 
-from ._kernels import isa, machine
+from .._kernels import isa, machine
 
 
 def usable() -> list[str]:

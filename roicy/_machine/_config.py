@@ -7,10 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from .. import __version__
+from .._kernels import isa, machine
 from . import _dispatch, _threads
-from ._kernels import isa, machine
-
-__version__ = "0.1.0"
 
 
 def facts() -> dict[str, Any]:

@@ -18,11 +18,13 @@ import math
 import os
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
+from .._checks import _results
+from .._kernels import machine
 from . import _limits
-from ._kernels import machine
 
 LEAST = 1 << 25  # bytes: smaller blocks are not kept here, since glibc keeps them itself (R289)
 LINE = 64  # bytes
@@ -125,3 +127,13 @@ def new(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         ) from None
     # The array is made of bytes and then viewed, since __array_interface__ cannot express bfloat16.
     return np.asarray(_Loan(block, size)).view(dtype).reshape(shape)
+
+
+def result(
+    out: Any, shape: tuple[int, ...], dtypes: tuple[np.dtype, ...], read: tuple[np.ndarray, ...],
+    name: str = "out",
+) -> np.ndarray:  # fmt: skip
+    """Return the array to write to: `out`, or a new one of the first of `dtypes`."""
+    if out is None:
+        return new(shape, dtypes[0])
+    return _results.check_out(name, out, shape, dtypes, read)

@@ -7,13 +7,14 @@ import sys
 import threading
 from typing import TYPE_CHECKING, SupportsIndex
 
-from . import _arguments, _limits
-from ._kernels import machine
+from .._checks import _arguments
+from .._kernels import machine
+from . import _limits
 
 if TYPE_CHECKING:
-    from . import _types as t
+    from .._checks import _types as t
 else:
-    from . import _names as t
+    from .._checks import _names as t
 
 MOST = 1024  # scratch is allocated for each thread, so a mistyped number must be refused
 
