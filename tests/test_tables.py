@@ -16,8 +16,8 @@ REDUCTIONS = {
 
 
 RULES = {
-    "roi_align": Rule("sampled", 2, at_least_one=True),
-    "ps_roi_align": Rule("sampled", -1, aligned=True),
+    "roi_align": Rule("sampled", sampling_ratio=2),
+    "ps_roi_align": Rule("sampled", sampling_ratio=-1, aligned=True),
     "prroi_pool": INTEGRATED,
     "ps_prroi_pool": INTEGRATED,
     "ps_roi_pool": UNIFORM,
@@ -164,7 +164,7 @@ def test_rows_of_levels(name, dtype, rng):
 
 def test_threads_make_the_same_tables(dtype, rng):
     boxes = np.concatenate([np.zeros((3000, 1)), rng.uniform(-5, 60, (3000, 4))], axis=1)
-    single_samples = Rule("single_samples", 3, aligned=True)
+    single_samples = Rule("single_samples", sampling_ratio=3, aligned=True)
     for rule in (*RULES.values(), single_samples):
         purpose = "max_sample" if rule == single_samples else "forward"
         alone, together = (
@@ -206,7 +206,7 @@ def test_dense_samples_are_summed_by_pixel(box, ratio, rng):
     samples.
     """
     extent, bins = 20, 2
-    rule = Rule("sampled", ratio, aligned=True)
+    rule = Rule("sampled", sampling_ratio=ratio, aligned=True)
     boxes = np.array([[0, box[0], 0, box[1], 1]])
     found = tables_of(boxes, rule, (1, bins), (1, extent), np.float64, "grad_boxes", scale=1.0)
     low, high = box[0] - 0.5, box[1] - 0.5
@@ -241,7 +241,7 @@ def test_dense_samples_are_summed_by_pixel(box, ratio, rng):
         np.testing.assert_allclose(made[1:], expected[1:], rtol=0, atol=1e-12 + on_border / ratio)
 
 
-SUMMED = RULES | {"fixed samples": Rule("sampled", 3, aligned=True)}
+SUMMED = RULES | {"fixed samples": Rule("sampled", sampling_ratio=3, aligned=True)}
 
 
 @pairs(

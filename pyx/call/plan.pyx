@@ -23,7 +23,8 @@ from errors cimport Error, last_error, raise_last
 from limits cimport MAX_EXACT, MAX_SIDE
 from plan.boxes cimport add_rows, reserve
 from plan.memory cimport zeros_for
-from plan.rules cimport RULE_COUNT, LevelRule, RuleNumbers, level_of, level_rule, rule_names
+from plan.rules cimport (RULE_COUNT, LevelRule, RuleNumbers, level_of, level_rule, rule_fields,
+                         rule_names)
 from plan.structs cimport (FORWARD, GRAD_BOXES, GRAD_INPUT, MAX_PIXEL, MAX_PIXEL_GRAD, MAX_SAMPLE,
                            MAX_SAMPLE_GRAD, LevelJob, Map)
 from simd.structs cimport Strides
@@ -38,7 +39,10 @@ cdef dict PURPOSES = {"forward": FORWARD, "grad_input": GRAD_INPUT, "grad_boxes"
                       "max_pixel": MAX_PIXEL, "max_pixel_grad": MAX_PIXEL_GRAD,
                       "max_sample": MAX_SAMPLE, "max_sample_grad": MAX_SAMPLE_GRAD}
 # Kinds of rules by their names in roicy/_table.py; the GPU compiles the same rules.h.
+cdef enum:
+    FIELDS = sizeof(RuleNumbers) // sizeof(int)
 cdef dict RULES = {rule_names[i].decode(): i for i in range(RULE_COUNT)}
+cdef dict PLACES = {rule_fields[i].decode(): i for i in range(FIELDS)}
 
 cdef type ndarray = np.ndarray
 cdef double TWO_TURNS = _arguments.TWO_TURNS
@@ -325,13 +329,13 @@ cdef class Arguments:
 cdef class Rule:
     """Hold a struct rule of rules.h: where the bins of a box lie, and which pixels they weigh.
 
-    kind: a name of RULES.
+    kind: a name of RULES; fields: other numbers of the struct, which are 0 by default.
     """
 
-    def __cinit__(self, kind, int sampling_ratio=0, bint aligned=False,
-                  bint at_least_one=False, bint inclusive=False, bint clockwise=False):
-        self.c = RuleNumbers(
-            RULES[kind], sampling_ratio, aligned, at_least_one, inclusive, clockwise)
+    def __cinit__(self, kind, **fields):
+        self.c.kind = RULES[kind]
+        for name, number in fields.items():
+            (<int*>&self.c)[<int>PLACES[name]] = number
 
     @property
     def sampling_ratio(self):
@@ -340,7 +344,7 @@ cdef class Rule:
     def numbers(self):
         """Return all numbers in the order of the struct, for the GPU."""
         cdef const int *c = <int*>&self.c
-        return tuple([c[i] for i in range(<Py_ssize_t>(sizeof(RuleNumbers) // sizeof(int)))])
+        return tuple([c[i] for i in range(FIELDS)])
 
     def __eq__(self, other):
         return type(other) is Rule and self.numbers() == other.numbers()

@@ -69,7 +69,6 @@ cdef void set_operation(Call *call, const Request *request) noexcept nogil:
     if call.rule.kind == RULE_SAMPLED:
         call.rule.sampling_ratio = request.sampling_ratio
         call.rule.aligned = call.position_sensitive or request.aligned
-        call.rule.at_least_one = not call.rule.aligned
     call.rule.inclusive = call.rule.kind == RULE_QUANTISED
     call.ph, call.pw = <int>request.bins.shape[2], <int>request.bins.shape[3]
     call.itemsize, call.boxes.width, call.max_boxes = request.itemsize, 4, INT32_MAX

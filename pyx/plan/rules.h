@@ -33,15 +33,19 @@
 #define RULE_KIND(kind, name) RULE_##kind,
 enum rule_kind { RULE_KINDS(RULE_KIND) RULE_COUNT };
 
-/* All fields are ints: calls compare them, and the GPU takes them, as a row of int32. */
+/* The fields of a rule.  All are ints: calls compare them, and the GPU takes them, as a row of
+   int32.  By `inclusive` the pixel of the second corner belongs to a box of whole pixels, and the
+   last of single samples lies on that corner, however steps round. */
+#define RULE_FIELDS(FIELD)                                                                         \
+    FIELD(kind)                                                                                    \
+    FIELD(sampling_ratio) /* samples per bin and axis; 0 or less: ceil(size of a bin) */           \
+    FIELD(aligned) /* samples: coordinates are moved by half a pixel, and small boxes keep */      \
+                   /* their size, where others are one pixel wide and high */                      \
+    FIELD(inclusive)                                                                               \
+    FIELD(clockwise) /* turned boxes: angles are clockwise, where y points down */
+#define RULE_FIELD(name) int name;
 struct rule {
-    int kind;
-    int sampling_ratio; /* samples per bin and axis; 0 or less: ceil(size of a bin) */
-    int aligned;        /* samples: coordinates are moved by half a pixel */
-    int at_least_one;   /* samples: boxes are at least one pixel wide and high */
-    int inclusive;      /* whole pixels: the pixel of the second corner belongs to the box;
-                           one sample a bin: the last lies on that corner, however steps round */
-    int clockwise;      /* turned boxes: angles are clockwise, where y points down */
+    RULE_FIELDS(RULE_FIELD)
 };
 
 /* One axis of one box, in pixels of the map.  All doubles but scale hold numbers of type REAL. */
@@ -161,7 +165,7 @@ RULE_FN void NAME(make_axis)(struct box_axis *axis, const struct rule *rule, dou
         start = low * s - offset;
         end = high * s - offset;
         size = end - start;
-        if (rule->at_least_one && size < 1) {
+        if (!rule->aligned && rule->kind != RULE_INTEGRATED && size < 1) {
             size = 1;
             axis->clamped = 1;
         }

@@ -20,14 +20,13 @@ cdef extern from "plan/rules_of_cpu.h" nogil:
         RULE_SLOTS
 
     const char *const *rule_names  # [RULE_COUNT]
+    const char *const *rule_fields
 
-    cdef struct RuleNumbers "rule":
+    cdef struct RuleNumbers "rule":  # the fields that plans and the Cython interface name
         int kind
         int sampling_ratio
         int aligned
-        int at_least_one
         int inclusive
-        int clockwise
 
     cdef struct BoxAxis "box_axis":
         double low

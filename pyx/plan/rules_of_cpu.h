@@ -24,8 +24,11 @@
 #undef REAL
 #undef NAME
 
+/* What Python calls kinds and fields, in their order. */
 #define RULE_NAME(kind, name) #name,
+#define FIELD_NAME(name) #name,
 static const char *const rule_names[] = {RULE_KINDS(RULE_NAME)};
+static const char *const rule_fields[] = {RULE_FIELDS(FIELD_NAME)};
 
 /* The functions that plans call, of the type whose numbers have so many bytes. */
 #define OF_TYPE(f, bytes, ...)                                                                     \

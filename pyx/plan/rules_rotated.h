@@ -68,7 +68,7 @@ struct sparse_out {
 /* One of a turned box's own axes, whose scale, bins and extent are known. */
 RULE_FN void NAME(make_own_axis)(struct box_axis *axis, const struct rule *rule, REAL size) {
     size = size * (REAL)axis->scale;
-    axis->clamped = rule->at_least_one && size < 1;
+    axis->clamped = !rule->aligned && size < 1;
     if (axis->clamped)
         size = 1;
     axis->low = -size / 2;
