@@ -11,7 +11,9 @@ from libc.stdint cimport int32_t
 cimport methods.planes as planes
 from passes.grad_input cimport (Owned, PixelAxis, begin_owned, bins_of_pixel, next_owned,
                                 set_pixel_axes)
-from passes.maxima cimport set_maxima, shares_of_maxima
+from passes.max_pool cimport pool_grad_task, pool_task
+from passes.max_sample cimport sample_grad_task, sample_task
+from passes.maxima cimport shares_of_maxima
 from passes.prefetch cimport Prefetch, prefetch_of, prefetch_some, prefetch_taps
 from passes.walk cimport Lanes, Part, Scratch, Walk, begin_walk, walk_on
 from passes.windows cimport store_part, sum_block
@@ -19,8 +21,8 @@ from plan.facts cimport TILE_PIXELS, beyond_cache, channels_lie_together, needs_
 from plan.layout cimport lay_out
 from plan.method cimport Cover, Method, Shares, Work, set_pass
 from plan.spans cimport taps_after
-from plan.structs cimport (COPY_ONCE, COPY_PER_BOX, FORWARD, GRAD_BOXES, GRAD_INPUT, PACK_WINDOW,
-                           LevelJob, Task)
+from plan.structs cimport (COPY_ONCE, COPY_PER_BOX, FORWARD, GRAD_BOXES, GRAD_INPUT, MAX_PIXEL,
+                           MAX_PIXEL_GRAD, MAX_SAMPLE, MAX_SAMPLE_GRAD, PACK_WINDOW, LevelJob, Task)
 from plan.tasks cimport set_rectangles
 from plan.ways cimport has_few_taps, set_ways
 from simd.structs cimport LANE_BYTES, Strides, Taps, Tile, Vectors, real
@@ -363,4 +365,7 @@ cdef inline void set_pixels(Method *method) noexcept:
     set_pass(method, FORWARD, forward[float], forward[double])
     set_pass(method, GRAD_INPUT, grad_input[float], grad_input[double])
     set_pass(method, GRAD_BOXES, planes.grad_boxes[float], planes.grad_boxes[double])
-    set_maxima(method)
+    set_pass(method, MAX_PIXEL, pool_task[float], pool_task[double])
+    set_pass(method, MAX_PIXEL_GRAD, pool_grad_task[float], pool_grad_task[double])
+    set_pass(method, MAX_SAMPLE, sample_task[float], sample_task[double])
+    set_pass(method, MAX_SAMPLE_GRAD, sample_grad_task[float], sample_grad_task[double])

@@ -9,14 +9,16 @@ from libc.stdint cimport INT32_MAX, int32_t
 from passes.grad_boxes cimport Slopes, begin_slopes, next_slopes, slopes_of_window
 from passes.grad_input cimport (Owned, PixelAxis, begin_owned, bins_of_pixel, keep_readers,
                                 neighbours, next_owned, set_pixel_axes)
-from passes.maxima cimport set_maxima, shares_of_maxima
+from passes.max_pool cimport pool_grad_task, pool_task
+from passes.max_sample cimport sample_grad_task, sample_task
+from passes.maxima cimport shares_of_maxima
 from passes.prefetch cimport Prefetch, prefetch_of, prefetch_some
 from passes.walk cimport Lanes, Part, Walk, begin_walk, bins_of_part, walk_on
 from passes.windows cimport store_part, sum_block
 from plan.layout cimport lay_out
 from plan.method cimport Cover, Method, Shares, Work, set_pass
-from plan.structs cimport (FORWARD, GRAD_BOXES, GRAD_INPUT, PACK_WINDOW, SPARSE_TAPS, LevelJob,
-                           Task)
+from plan.structs cimport (FORWARD, GRAD_BOXES, GRAD_INPUT, MAX_PIXEL, MAX_PIXEL_GRAD, MAX_SAMPLE,
+                           MAX_SAMPLE_GRAD, PACK_WINDOW, SPARSE_TAPS, LevelJob, Task)
 from plan.tasks cimport set_rectangles
 from plan.ways cimport set_ways
 from simd.structs cimport LANE_BYTES, Taps, Vectors, real
@@ -182,4 +184,7 @@ cdef inline void set_planes(Method *method) noexcept:
     set_pass(method, FORWARD, forward[float], forward[double])
     set_pass(method, GRAD_INPUT, grad_input[float], grad_input[double])
     set_pass(method, GRAD_BOXES, grad_boxes[float], grad_boxes[double])
-    set_maxima(method)
+    set_pass(method, MAX_PIXEL, pool_task[float], pool_task[double])
+    set_pass(method, MAX_PIXEL_GRAD, pool_grad_task[float], pool_grad_task[double])
+    set_pass(method, MAX_SAMPLE, sample_task[float], sample_task[double])
+    set_pass(method, MAX_SAMPLE_GRAD, sample_grad_task[float], sample_grad_task[double])

@@ -15,7 +15,7 @@ arithmetic to share between lanes, so it works on planes directly.
 from libc.stdint cimport int32_t, uint32_t
 from libc.string cimport memset
 
-from passes.lowest cimport begin_maxima
+from passes.maxima cimport begin_maxima
 from passes.walk cimport Part, Scratch, Walk, begin_walk, walk_on
 from passes.tile cimport before_cells, cell_columns, cell_rows, load, next_cell
 from plan.structs cimport COPY_ONCE, WHOLE, LevelJob, Task

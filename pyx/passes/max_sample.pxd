@@ -14,7 +14,7 @@ first of equal samples wins.  A bin with samples off the map begins with 0, as i
 from libc.stdint cimport int32_t, uint8_t, uint32_t
 from libc.string cimport memset
 
-from passes.lowest cimport begin_maxima, lowest
+from passes.maxima cimport begin_maxima, lowest
 from passes.walk cimport Part, Walk, begin_walk, in_slots, load_taps, walk_on
 from passes.tile cimport before_cells, cell_columns, cell_rows, load, next_cell
 from plan.spans cimport clip

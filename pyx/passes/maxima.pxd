@@ -1,15 +1,44 @@
-"""Maxima: the passes of largest pixels and samples, which planes and pixels have in common."""
-from passes.max_pool cimport pool_grad_task, pool_task
-from passes.max_sample cimport sample_grad_task, sample_task
+"""Maxima: what passes of the largest pixels and of the largest samples have in common."""
+from libc.float cimport DBL_MAX, FLT_MAX
+from libc.stdint cimport int32_t, uint8_t
+
+from passes.walk cimport Part
 from plan.facts cimport TILE_PIXELS
-from plan.method cimport Method, Shares, Work, set_pass
-from plan.structs cimport (COPY_ONCE, MAX_PIXEL, MAX_PIXEL_GRAD, MAX_SAMPLE, MAX_SAMPLE_GRAD,
-                           LevelJob)
+from plan.method cimport Shares, Work
+from plan.structs cimport COPY_ONCE, MAX_PIXEL_GRAD, LevelJob
 from plan.tasks cimport ceiling
-from simd.structs cimport LANE_BYTES
+from simd.structs cimport LANE_BYTES, real
 
 cdef enum:
     PLANES_BYTES = 256 << 10       # planes of a task: half of a small level 2 cache    # R178
+
+
+cdef inline real lowest(const real *_) noexcept nogil:
+    """The lowest finite number, which a maximum begins with; the pointer only chooses the type."""
+    return -FLT_MAX if real is float else -DBL_MAX
+
+
+cdef inline void begin_maxima(
+        const LevelJob *job, const Part *part, real *bins, int32_t *bins_at) noexcept nogil:
+    """Set each bin to what its maximum begins with: 0 where it is empty, or where single samples
+    of it lie off the map.  bins_at: where maxima are, -1 for nowhere; or NULL."""
+    cdef int lanes = LANE_BYTES // sizeof(real), lane, p, q
+    cdef const uint8_t *outside = job.tables.outside
+    cdef bint zero
+    if outside != NULL:
+        outside += part.box * (job.ph + job.pw)
+    for p in range(part.p0, part.p1):
+        for q in range(part.q0, part.q1):
+            zero = (part.spans_y[2 * p] >= part.spans_y[2 * p + 1]
+                    or part.spans_x[2 * q] >= part.spans_x[2 * q + 1]
+                    or (outside != NULL and (outside[p] or outside[job.ph + q])))
+            for lane in range(lanes):
+                bins[lane] = <real>0 if zero else lowest(bins)
+            bins += lanes
+            if bins_at != NULL:
+                for lane in range(lanes):
+                    bins_at[lane] = -1
+                bins_at += lanes
 
 
 cdef inline void shares_of_maxima(
@@ -28,10 +57,3 @@ cdef inline void shares_of_maxima(
     if (job.purpose == MAX_PIXEL_GRAD and together and shares.blocks > 1
             and pixels * ceiling(work.blocks, shares.blocks) <= TILE_PIXELS):
         shares.load = COPY_ONCE
-
-
-cdef inline void set_maxima(Method *method) noexcept:
-    set_pass(method, MAX_PIXEL, pool_task[float], pool_task[double])
-    set_pass(method, MAX_PIXEL_GRAD, pool_grad_task[float], pool_grad_task[double])
-    set_pass(method, MAX_SAMPLE, sample_task[float], sample_task[double])
-    set_pass(method, MAX_SAMPLE_GRAD, sample_grad_task[float], sample_grad_task[double])
