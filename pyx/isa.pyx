@@ -57,7 +57,7 @@ cdef struct Narrowing:
     int threads
 
 
-cdef void narrow_some(const void *given, Py_ssize_t task, int worker) noexcept nogil:
+cdef void narrow_some(const void *given, Py_ssize_t task, char *scratch) noexcept nogil:
     cdef const Narrowing *one = <const Narrowing*>given
     cdef Py_ssize_t first = task * NUMBERS_AT_ONCE
     tables.simd.narrow(one.values + first, one.dtype,
@@ -83,7 +83,7 @@ cdef int narrow_numbers(
     cdef Narrowing one
     one.values, one.target, one.dtype, one.count = values, target, dtype, count
     threads = workers_of(worth_waking(count, threads), team)
-    return share_tasks(&one, shares_of(count), threads, narrow_some, team)
+    return share_tasks(&one, shares_of(count), threads, NULL, 0, narrow_some, team)
 
 
 # --- Indices
@@ -95,7 +95,7 @@ cdef struct Checking:
     int32_t *bad
 
 
-cdef void check_some(const void *given, Py_ssize_t task, int worker) noexcept nogil:
+cdef void check_some(const void *given, Py_ssize_t task, char *scratch) noexcept nogil:
     cdef const Checking *one = <const Checking*>given
     cdef Py_ssize_t first = task * NUMBERS_AT_ONCE
     if tables.simd.any_outside(one.indices + first,
@@ -113,7 +113,7 @@ cdef int check_indices(
     cdef Checking one
     one.indices, one.count, one.pixels, one.bad = indices, count, <int32_t>pixels, bad
     threads = workers_of(worth_waking(count, threads), team)
-    if share_tasks(&one, shares_of(count), threads, check_some, team) < 0:
+    if share_tasks(&one, shares_of(count), threads, NULL, 0, check_some, team) < 0:
         return -1
     return -1 if bad[0] else 0
 

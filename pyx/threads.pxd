@@ -11,8 +11,6 @@ from roicy._kernels.machine cimport count_release, startable
 from simd.structs cimport PLANTED, pages_alloc, pages_free
 
 ctypedef void (*WorkFunction)(const void *call, Py_ssize_t task, char *scratch) noexcept nogil
-# Work that needs no scratch, but knows which of the workers does it.
-ctypedef void (*WorkerFunction)(const void *call, Py_ssize_t task, int worker) noexcept nogil
 # Calls `function(given, i)` for i from 0 to count - 1, on threads that somebody else has.
 ctypedef void *(*ParallelFor)(
     void *context, void (*function)(void *given, size_t i) noexcept nogil, size_t count,
@@ -40,8 +38,10 @@ cdef struct Team:                  # who carries out the tasks of one call
 
 cdef struct Shared:                # tasks that workers take in turn
     Queue queue
-    WorkerFunction work
+    WorkFunction work
     const void *call
+    char *scratch
+    Py_ssize_t scratch_bytes       # of each worker
 
 
 cdef inline void start_team(Team *team) noexcept nogil:
@@ -64,23 +64,27 @@ cdef inline int look_for_signals(Team *team) noexcept nogil:
 cdef inline void take_tasks(void *given, size_t worker) noexcept nogil:
     """Carry out tasks until none is left.  Workers may run one after the other, in any order."""
     cdef Shared *shared = <Shared*>given
+    cdef char *scratch = shared.scratch
     cdef Py_ssize_t task = take_task(&shared.queue)
+    if scratch != NULL:
+        scratch += <Py_ssize_t>worker * shared.scratch_bytes
     while task < shared.queue.count:
-        shared.work(shared.call, task, <int>worker)
+        shared.work(shared.call, task, scratch)
         task = take_task(&shared.queue)
 
 
 cdef inline int share_tasks(
-        const void *call, Py_ssize_t tasks, int workers, WorkerFunction work,
-        Team *team) noexcept nogil:
+        const void *call, Py_ssize_t tasks, int workers, char *scratch, Py_ssize_t scratch_bytes,
+        WorkFunction work, Team *team) noexcept nogil:
     """Carry out all tasks, which begin in their order; -1 if a signal ends the call.
 
-    workers: as `workers_of` says.
+    workers: as `workers_of` says; scratch_bytes: of each of them; 0 if they need no scratch.
     """
     cdef int i
     cdef const void *failed
     cdef Shared shared
     shared.work, shared.call, shared.queue.next, shared.queue.count = work, call, 0, tasks
+    shared.scratch, shared.scratch_bytes = scratch, scratch_bytes
     while shared.queue.next < tasks:
         shared.queue.until = team.until if team.looks_for_signals else 0
         if workers == 1:      # without a parallel region, which small calls would notice
@@ -102,32 +106,20 @@ cdef inline int workers_of(int threads, const Team *team) noexcept nogil:
     return startable(threads) if team.parallel_for == NULL else threads
 
 
-cdef struct Scratched:             # tasks with scratch
-    WorkFunction work
-    const void *call
-    char *scratch
-    Py_ssize_t bytes               # of each worker
-
-
-cdef inline void work_in_scratch(const void *given, Py_ssize_t task, int worker) noexcept nogil:
-    cdef const Scratched *one = <const Scratched*>given
-    one.work(one.call, task, one.scratch + worker * one.bytes)
-
-
 cdef inline int run_tasks(
         const void *call, Py_ssize_t tasks, int threads, Py_ssize_t scratch_bytes,
         WorkFunction work, Team *team) noexcept nogil:
     """Carry out all tasks; -1 if there is no memory, or a signal ends the call."""
-    cdef Scratched one
+    cdef char *scratch
     cdef int failed
     threads = workers_of(threads, team)
-    one.bytes = (scratch_bytes + 63) // 64 * 64      # threads share no cache line: R430
-    one.work, one.call, one.scratch = work, call, <char*>pages_alloc(threads * one.bytes)
-    if (one.scratch == NULL) & (not PLANTED("threads compute without scratch")):
-        return fail(NO_MEMORY, "no %zd bytes of scratch for %d threads", threads * one.bytes,
+    scratch_bytes = (scratch_bytes + 63) // 64 * 64      # threads share no cache line: R430
+    scratch = <char*>pages_alloc(threads * scratch_bytes)
+    if (scratch == NULL) & (not PLANTED("threads compute without scratch")):
+        return fail(NO_MEMORY, "no %zd bytes of scratch for %d threads", threads * scratch_bytes,
                     threads)
-    failed = share_tasks(&one, tasks, threads, work_in_scratch, team)
-    pages_free(one.scratch)
+    failed = share_tasks(call, tasks, threads, scratch, scratch_bytes, work, team)
+    pages_free(scratch)
     return failed
 
 

@@ -265,11 +265,6 @@ cdef inline void run_task(const void *given, Py_ssize_t i, char *memory) noexcep
         compute_task(call, &part, memory)
 
 
-cdef inline int run_tasks_of_step(Call *call) noexcept nogil:
-    return run_tasks(call, call.tasks.count, call.threads, call.scratch_bytes, run_task,
-                     call.team)
-
-
 # --- Gradients of the boxes
 
 cdef inline Py_ssize_t sums_per_box(const Call *call) noexcept nogil:
@@ -300,37 +295,44 @@ cdef inline void add_partial_sums(Call *call, const double *sums, Py_ssize_t row
             row += 1
 
 
-cdef inline int run_with_partial_sums(Call *call) noexcept nogil:
-    """Run a step that computes partial sums of the gradients of boxes, and add these up."""
-    cdef Py_ssize_t level, rows = 0
-    cdef int failed
+cdef inline double *make_partial_sums(Call *call, Py_ssize_t *rows) noexcept nogil:
+    """Return zeros for the partial sums of the boxes of a step; rows: set to how many boxes."""
+    cdef Py_ssize_t level
     cdef double *sums
+    rows[0] = 0
     for level in range(call.levels):
-        rows += call.jobs[level].tables.count
-    sums = <double*>calloc(max(sums_per_box(call) * rows, 1), call.boxes.width * sizeof(double))
+        rows[0] += call.jobs[level].tables.count
+    sums = <double*>calloc(max(sums_per_box(call) * rows[0], 1), call.boxes.width * sizeof(double))
     if sums == NULL:
-        return fail(NO_MEMORY, "no memory for the gradients of %zd boxes", rows)
-    rows = 0
+        fail(NO_MEMORY, "no memory for the gradients of %zd boxes", rows[0])
+        return NULL
+    rows[0] = 0
     for level in range(call.levels):
-        call.jobs[level].slopes.partial_sums = sums + rows * call.boxes.width
-        rows += call.jobs[level].tables.count
+        call.jobs[level].slopes.partial_sums = sums + rows[0] * call.boxes.width
+        rows[0] += call.jobs[level].tables.count
     for level in range(call.levels):
-        call.jobs[level].slopes.box_count = rows
-    failed = run_tasks_of_step(call)
-    if not failed:
-        add_partial_sums(call, sums, rows)
-    free(sums)
-    return failed
+        call.jobs[level].slopes.box_count = rows[0]
+    return sums
 
 
 # --- The whole call
 
 cdef inline int run_step(Call *call) noexcept nogil:
-    """Carry out the step that is planned."""
+    """Carry out the step that is planned; gradients of boxes are added up after its tasks."""
+    cdef double *sums = NULL
+    cdef Py_ssize_t rows
+    cdef int failed
     call.ready = False
     if call.purpose == GRAD_BOXES:
-        return run_with_partial_sums(call)
-    return run_tasks_of_step(call)
+        sums = make_partial_sums(call, &rows)
+        if sums == NULL:
+            return -1
+    failed = run_tasks(call, call.tasks.count, call.threads, call.scratch_bytes, run_task,
+                       call.team)
+    if sums != NULL and not failed:
+        add_partial_sums(call, sums, rows)
+    free(sums)
+    return failed
 
 
 cdef inline Py_ssize_t most_boxes(const Call *call) noexcept nogil:

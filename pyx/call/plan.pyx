@@ -15,8 +15,8 @@ import numpy as np
 
 from call.arrays cimport (are_plain_rows, disjoint, has_buffer, is_plain_map, on_elements, rows_of,
                           set_map)
-from call.call cimport (Call, begin, compute as compute_all, end, make_levels, next_step,
-                        set_channels, set_result as set_result_of)
+from call.call cimport (Call, begin, compute, end, make_levels, next_step, set_channels,
+                        set_result as set_result_of)
 from call.copies cimport copied_tables
 from call.cost cimport is_small
 from errors cimport Error, last_error, raise_last
@@ -463,9 +463,6 @@ cdef class Plan:
 
     # Passes
 
-    cdef int compute(self) except -1:
-        return run_call(compute_all, &self.call, is_small(&self.call))
-
     cdef int set_result(self, array, bint written) except -1:
         """Where the output is, or the gradient of it, seen as (K, C, PH, PW)."""
         cdef Strides strides
@@ -491,7 +488,7 @@ cdef class Plan:
         if small is not None:
             target, self.call.small_dtype = small
             self.call.small = <char*>&target[0] if target.shape[0] > 0 else NULL
-        self.compute()
+        run_call(compute, &self.call, is_small(&self.call))
 
     def max_pixel(self, out, argmax, small=None, Py_ssize_t max_boxes=INT32_MAX):
         """out (K, C, PH, PW) = the largest pixels, argmax (the same or None) = where they are."""
@@ -510,7 +507,7 @@ cdef class Plan:
         """Maps = the gradients for grad_output (K, C, PH, PW)."""
         self.set_result(grad_output, False)
         self.call.max_boxes = max_boxes
-        self.compute()
+        run_call(compute, &self.call, is_small(&self.call))
 
     def grad_boxes(self, grad_output, out, Py_ssize_t max_boxes=INT32_MAX):
         """out (boxes, columns) = the gradients of boxes, in their last columns, and 0."""
@@ -527,7 +524,7 @@ cdef class Plan:
         else:
             doubles = out
             call.grad_boxes, call.grad_columns = &doubles[0, 0], doubles.shape[1]
-        self.compute()
+        run_call(compute, &self.call, is_small(&self.call))
 
     def max_pixel_grad(self, grad_output, argmax, bint trusts_argmax):
         """Set the map to the sums of grad_output (K, C, PH, PW) at the pixels of argmax.
@@ -540,7 +537,7 @@ cdef class Plan:
         # also where there is one bin
         self.call.jobs.out_strides.x = self.call.channels if self.last else 1
         self.call.trusts_argmax = trusts_argmax
-        self.compute()
+        run_call(compute, &self.call, is_small(&self.call))
         return self.call.bad != 0
 
     def max_sample_grad(
@@ -552,7 +549,7 @@ cdef class Plan:
         job.maxima.grad_input = numbers_of(
             grad_input, True, self.call.itemsize, &job.maxima.grad_strides)
         self.call.max_boxes = max_boxes
-        self.compute()
+        run_call(compute, &self.call, is_small(&self.call))
 
     # What tests look at: the step that a pass begins with if it is planned already
 
@@ -590,7 +587,7 @@ cdef class Plan:
 
 
 cdef int compute_call(Call *call, Team *team, Error *error) noexcept nogil:
-    cdef int failed = compute_all(call, team)
+    cdef int failed = compute(call, team)
     if failed:
         error[0] = last_error
     return failed

@@ -101,7 +101,7 @@ cdef inline void lay_out(LevelJob *job, const Tasks *tasks, Py_ssize_t level) no
 # Passes
 
 cdef inline void sum_bin(const LevelJob *job, Walk *walk, real *bin) noexcept nogil:
-    """One bin.  Nearly all are so small that they need none of the loops of `sum_window`."""
+    """One bin.  Nearly all are so small that they need none of the loops of `contract`."""
     cdef Part *part = &walk.part
     cdef Window *window = &part.window
     cdef const real *pixels

@@ -120,8 +120,8 @@ cdef inline void sum_cells(const LevelJob *job, Walk *walk, real *bins) noexcept
         sum_cell(job.simd, &x, cell.x0, cell.x1, &strips, bins, x.bin_step, y.bin_step)
 
 
-cdef inline void sum_window(const LevelJob *job, Walk *walk, real *bins) noexcept nogil:
-    """bins = the weighted sums of a window that is loaded at once, or of its taps alone."""
+cdef inline void sum_block(const LevelJob *job, Walk *walk, real *bins) noexcept nogil:
+    """bins = the weighted sums of a part, of one channel block."""
     cdef real *memory = <real*>walk.scratch.tile
     cdef real *strip = <real*>walk.scratch.strip
     cdef const real *pixels = memory
@@ -129,6 +129,12 @@ cdef inline void sum_window(const LevelJob *job, Walk *walk, real *bins) noexcep
     cdef Part slots
     cdef View view
     cdef Axis y, x
+    if part.way == NOTHING:
+        memset(bins, 0, (part.p1 - part.p0) * (part.q1 - part.q0) * LANE_BYTES)
+        return
+    if part.way == CELLS:
+        sum_cells(job, walk, bins)
+        return
     if part.way == TAPS:
         slots = in_slots(job, part)
         load_taps(job, &slots, &walk.tile, memory, &view)
@@ -140,16 +146,6 @@ cdef inline void sum_window(const LevelJob *job, Walk *walk, real *bins) noexcep
         contract(job.simd, pixels - x.low * x.stride, &x, &y, strip, bins, &walk.scratch.queue)
     else:
         contract(job.simd, pixels - y.low * y.stride, &y, &x, strip, bins, &walk.scratch.queue)
-
-
-cdef inline void sum_block(const LevelJob *job, Walk *walk, real *bins) noexcept nogil:
-    """bins = the weighted sums of a part, of one channel block."""
-    if walk.part.way == NOTHING:
-        memset(bins, 0, (walk.part.p1 - walk.part.p0) * (walk.part.q1 - walk.part.q0) * LANE_BYTES)
-    elif walk.part.way == CELLS:
-        sum_cells(job, walk, bins)
-    else:
-        sum_window(job, walk, bins)
 
 
 cdef inline void store_part(const LevelJob *job, const Walk *walk, real *out) noexcept nogil:

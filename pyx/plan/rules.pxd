@@ -17,7 +17,7 @@ cdef extern from "plan/rules_of_cpu.h" nogil:
         RULE_ROTATED
         RULE_COUNT                 # of kinds
         RULE_SLOPES
-        RULE_SLOTS
+        RULE_SUMS
 
     const char *const *rule_names  # [RULE_COUNT]
     const char *const *rule_fields
@@ -61,12 +61,12 @@ cdef extern from "plan/rules_of_cpu.h" nogil:
         BoxAxis y
         BoxAxis x
 
-    cdef struct TapSlot "tap_slot":
+    cdef struct PixelSum "pixel_sum":
         int y
 
-    cdef struct TapSlots "tap_slots":
+    cdef struct PixelSums "pixel_sums":
         int used
-        TapSlot *slots
+        PixelSum *sums
 
     cdef struct SparseOut "sparse_out":
         long long count
@@ -78,7 +78,7 @@ cdef extern from "plan/rules_of_cpu.h" nogil:
 
     void make_rotated(
         int bytes, RotatedBox *box, const RuleNumbers *rule, const double *numbers) noexcept
-    void rotated_bin(int bytes, const RotatedBox *box, int p, int q, TapSlots *slots,
+    void rotated_bin(int bytes, const RotatedBox *box, int p, int q, PixelSums *sums,
                      SparseOut *out) noexcept
     double max_rotated_taps(int bytes, const RotatedBox *box) noexcept
 

@@ -29,17 +29,17 @@ struct sample_row {
 
 #define RULE_SLOPES 5 /* derivatives of a turned box's weights: by cx, cy, w, h and angle */
 
-/* The pixels of a bin with their sums over samples: pixel (y, x) is in the slot that the last bits
-   of y and x say.  When two pixels need one slot, all slots are written out as taps. */
-#define RULE_SLOTS 32 /* slots along either axis */
-struct tap_slot {
-    int y, x; /* y is -1 in a slot that is free */
+/* Sums over the samples of a bin, one for each pixel.  The last bits of y and x say where that of
+   pixel (y, x) is.  When two pixels need one place, all sums are written out as taps. */
+#define RULE_SUMS 32 /* along either axis */
+struct pixel_sum {
+    int y, x; /* y is -1 where no pixel has this sum */
     double weight, slopes[RULE_SLOPES];
 };
-struct tap_slots {
+struct pixel_sums {
     int used;
-    int order[RULE_SLOTS * RULE_SLOTS]; /* slots that are used, in the order of their first use */
-    struct tap_slot slots[RULE_SLOTS * RULE_SLOTS];
+    int order[RULE_SUMS * RULE_SUMS]; /* sums in use, in the order of their first use */
+    struct pixel_sum sums[RULE_SUMS * RULE_SUMS];
 };
 
 /* Where taps in two dimensions are written. */
@@ -55,8 +55,8 @@ struct sparse_out {
 /* Grids stop earlier than the grids of upright boxes: rows of samples are gone through one by one,
    also rows that the rounding of huge sizes may bring to the map. */
 #define RULE_MAX_ROTATED_GRID 4096.0
-/* Samples of a turned box are summed in blocks of so many pixels a side, whose pixels have slots of
-   their own however the box is turned: 20 * sqrt(2) + 3 is less than RULE_SLOTS. */
+/* Samples of a turned box are summed in blocks of so many pixels a side, whose pixels have sums of
+   their own however the box is turned: 20 * sqrt(2) + 3 is less than RULE_SUMS. */
 #define RULE_BLOCK 20.0
 /* Positions that may be off by more pixels than this are not relied on. */
 #define RULE_MAX_ROUNDING 0.25
@@ -166,38 +166,38 @@ RULE_FN void NAME(keep_on_map)(const struct rotated_box *box, struct sample_row 
     }
 }
 
-/* Writes the sums of all slots as taps, divided by the n samples of the bin, and frees them. */
-RULE_FN void NAME(write_slots)(struct tap_slots *slots, double n, struct sparse_out *out) {
+/* Writes all sums as taps, divided by the n samples of the bin, and frees their places. */
+RULE_FN void NAME(write_sums)(struct pixel_sums *sums, double n, struct sparse_out *out) {
     int i, k;
-    for (i = 0; i < slots->used; i++, out->count++) {
-        struct tap_slot *slot = &slots->slots[slots->order[i]];
+    for (i = 0; i < sums->used; i++, out->count++) {
+        struct pixel_sum *sum = &sums->sums[sums->order[i]];
         if (out->pixel) {
-            out->pixel[2 * out->count] = slot->y;
-            out->pixel[2 * out->count + 1] = slot->x;
-            ((REAL *)out->weight)[out->count] = (REAL)(slot->weight / n);
+            out->pixel[2 * out->count] = sum->y;
+            out->pixel[2 * out->count + 1] = sum->x;
+            ((REAL *)out->weight)[out->count] = (REAL)(sum->weight / n);
             for (k = 0; out->want_slopes && k < RULE_SLOPES; k++)
-                ((REAL *)out->slopes)[k * out->step + out->count] = (REAL)(slot->slopes[k] / n);
+                ((REAL *)out->slopes)[k * out->step + out->count] = (REAL)(sum->slopes[k] / n);
         }
-        slot->y = -1;
+        sum->y = -1;
     }
-    slots->used = 0;
+    sums->used = 0;
 }
 
-RULE_FN struct tap_slot *NAME(slot_of)(struct tap_slots *slots, int y, int x, double n,
+RULE_FN struct pixel_sum *NAME(sum_of)(struct pixel_sums *sums, int y, int x, double n,
                                        struct sparse_out *out) {
-    int at = (y & (RULE_SLOTS - 1)) * RULE_SLOTS + (x & (RULE_SLOTS - 1)), k;
-    struct tap_slot *slot = &slots->slots[at];
-    if (slot->y == y && slot->x == x)
-        return slot;
-    if (slot->y >= 0)
-        NAME(write_slots)(slots, n, out);
-    slot->y = y;
-    slot->x = x;
-    slot->weight = 0;
+    int at = (y & (RULE_SUMS - 1)) * RULE_SUMS + (x & (RULE_SUMS - 1)), k;
+    struct pixel_sum *sum = &sums->sums[at];
+    if (sum->y == y && sum->x == x)
+        return sum;
+    if (sum->y >= 0)
+        NAME(write_sums)(sums, n, out);
+    sum->y = y;
+    sum->x = x;
+    sum->weight = 0;
     for (k = 0; k < RULE_SLOPES; k++)
-        slot->slopes[k] = 0;
-    slots->order[slots->used++] = at;
-    return slot;
+        sum->slopes[k] = 0;
+    sums->order[sums->used++] = at;
+    return sum;
 }
 
 /* Where a sample is along one axis of the box: from -0.5 to 0.5; 0 if the size was raised to 1. */
@@ -222,7 +222,7 @@ RULE_FN void NAME(motion_of_sample)(const struct rotated_box *box, const struct 
    moves with its box; NULL where slopes are not wanted. */
 RULE_FN void NAME(add_rotated_sample)(const struct rotated_box *box, REAL at_y, REAL at_x,
                                       const double *move_y, const double *move_x, double n,
-                                      struct tap_slots *slots, struct sparse_out *out) {
+                                      struct pixel_sums *sums, struct sparse_out *out) {
     int last_y = box->y.extent - 1, last_x = box->x.extent - 1, i, j, k;
     double part_y, part_x;
     int pixel_y = NAME(pixel_before)(at_y, box->y.extent, &part_y);
@@ -232,14 +232,14 @@ RULE_FN void NAME(add_rotated_sample)(const struct rotated_box *box, REAL at_y, 
         for (j = 0; j < 2 && pixel_x + j <= last_x; j++) {
             double weight_y = i ? part_y : 1 - part_y, weight_x = j ? part_x : 1 - part_x;
             double weight = weight_y * weight_x;
-            struct tap_slot *slot;
+            struct pixel_sum *sum;
             if (weight == 0 && !move_y)
                 continue;
-            slot = NAME(slot_of)(slots, pixel_y + i, pixel_x + j, n, out);
-            slot->weight += weight;
+            sum = NAME(sum_of)(sums, pixel_y + i, pixel_x + j, n, out);
+            sum->weight += weight;
             for (k = 0; move_y && k < RULE_SLOPES; k++)
-                slot->slopes[k] += (i ? moving_y : -moving_y) * weight_x * move_y[k] +
-                                   (j ? moving_x : -moving_x) * weight_y * move_x[k];
+                sum->slopes[k] += (i ? moving_y : -moving_y) * weight_x * move_y[k] +
+                                  (j ? moving_x : -moving_x) * weight_y * move_x[k];
         }
 }
 
@@ -253,7 +253,7 @@ RULE_FN long long NAME(samples_of_block)(const struct box_axis *axis) {
 
 /* One row of a block of samples of a bin. */
 RULE_FN void NAME(add_sample_row)(const struct rotated_box *box, int q, struct sample_row row,
-                                  double n, struct tap_slots *slots, struct sparse_out *out) {
+                                  double n, struct pixel_sums *sums, struct sparse_out *out) {
     double move_y[RULE_SLOPES], move_x[RULE_SLOPES];
     long long s;
     NAME(keep_on_map)(box, &row);
@@ -262,13 +262,13 @@ RULE_FN void NAME(add_sample_row)(const struct rotated_box *box, int q, struct s
         REAL y = NAME(turned_y)(box, (REAL)row.at, xx), x = NAME(turned_x)(box, (REAL)row.at, xx);
         if (out->want_slopes)
             NAME(motion_of_sample)(box, &row, NAME(part_of_box)(&box->x, q, s), xx, move_y, move_x);
-        NAME(add_rotated_sample)(box, y, x, out->want_slopes ? move_y : 0, move_x, n, slots, out);
+        NAME(add_rotated_sample)(box, y, x, out->want_slopes ? move_y : 0, move_x, n, sums, out);
     }
 }
 
 /* Writes the taps of bin (p, q): the mean of its samples, where samples off the map count as 0.
    Samples are summed block by block, so that what a bin needs besides its taps is bounded. */
-RULE_FN void NAME(rotated_bin)(const struct rotated_box *box, int p, int q, struct tap_slots *slots,
+RULE_FN void NAME(rotated_bin)(const struct rotated_box *box, int p, int q, struct pixel_sums *sums,
                                struct sparse_out *out) {
     REAL start_y = NAME(bin_start)(&box->y, p), start_x = NAME(bin_start)(&box->x, q);
     double n = (double)box->y.grid * (double)box->x.grid;
@@ -288,9 +288,9 @@ RULE_FN void NAME(rotated_bin)(const struct rotated_box *box, int p, int q, stru
                 row.part = NAME(part_of_box)(&box->y, p, i);
                 row.first = x;
                 row.stop = x + columns < x1 ? x + columns : x1;
-                NAME(add_sample_row)(box, q, row, n, slots, out);
+                NAME(add_sample_row)(box, q, row, n, sums, out);
             }
-            NAME(write_slots)(slots, n, out);
+            NAME(write_sums)(sums, n, out);
         }
 }
 

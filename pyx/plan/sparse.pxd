@@ -6,7 +6,7 @@ of a bin that share a pixel.
 from libc.stdint cimport INT32_MAX, int32_t
 from libc.string cimport memset
 
-from plan.rules cimport (TableInputs, RotatedBox, SparseOut, TapSlots, make_rotated,
+from plan.rules cimport (TableInputs, RotatedBox, SparseOut, PixelSums, make_rotated,
                          max_rotated_taps, rotated_bin)
 from plan.spans cimport hull_of_taps, widen_hull
 from plan.structs cimport LevelJob, Tables
@@ -32,7 +32,7 @@ cdef inline double max_sparse_taps(
 
 
 cdef inline void write_bins(
-        const RotatedBox *box, int itemsize, int32_t *spans, Py_ssize_t start, TapSlots *slots,
+        const RotatedBox *box, int itemsize, int32_t *spans, Py_ssize_t start, PixelSums *sums,
         SparseOut *out) noexcept nogil:
     """The taps of all bins of a box; spans: NULL where they are only counted."""
     cdef int p, q
@@ -40,7 +40,7 @@ cdef inline void write_bins(
         for q in range(box.x.bins):
             if spans != NULL:
                 spans[0] = <int32_t>(start + out.count)
-            rotated_bin(itemsize, box, p, q, slots, out)
+            rotated_bin(itemsize, box, p, q, sums, out)
             if spans != NULL:
                 spans[1] = <int32_t>(start + out.count)
                 spans += 2
@@ -48,19 +48,19 @@ cdef inline void write_bins(
 
 cdef inline Py_ssize_t count_sparse_taps(
         const TableInputs *inputs, Py_ssize_t k,
-        TapSlots *slots) noexcept nogil:
+        PixelSums *sums) noexcept nogil:
     cdef RotatedBox box
     cdef SparseOut out
     memset(&out, 0, sizeof(out))
     out.want_slopes = inputs.job.tables.slopes_of_tap > 0      # of taps without weight, too
     set_box(&box, inputs, k)
-    write_bins(&box, inputs.job.itemsize, NULL, 0, slots, &out)
+    write_bins(&box, inputs.job.itemsize, NULL, 0, sums, &out)
     return <Py_ssize_t>out.count
 
 
 cdef inline Py_ssize_t sparse_tables(
         const TableInputs *inputs, Py_ssize_t i, Py_ssize_t k, Py_ssize_t start,
-        TapSlots *slots) noexcept nogil:
+        PixelSums *sums) noexcept nogil:
     """The bins of box k, which is box i of the tables; return its taps, from `start` on."""
     cdef Tables *tables = &inputs.job.tables
     cdef Py_ssize_t itemsize = inputs.job.itemsize, b
@@ -75,7 +75,7 @@ cdef inline Py_ssize_t sparse_tables(
     out.weight = <char*>tables.tap_weight + start * itemsize
     out.slopes = NULL if not out.want_slopes else <char*>tables.tap_slopes + start * itemsize
     set_box(&box, inputs, k)
-    write_bins(&box, <int>itemsize, spans, start, slots, &out)
+    write_bins(&box, <int>itemsize, spans, start, sums, &out)
     memset(all, 0, sizeof(all))
     for b in range(tables.spans_of_box):
         memset(edges, 0, sizeof(edges))

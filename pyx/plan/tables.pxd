@@ -20,8 +20,8 @@ from plan.facts cimport window_area
 from plan.layout cimport slope_pixels
 from plan.memory cimport allocated
 from plan.rules cimport (
-    RULE_QUANTISED, RULE_ROTATED, RULE_SAMPLED, RULE_SINGLE_SAMPLES, RULE_SLOPES, RULE_SLOTS,
-    BoxAxis, TableInputs, TapSlots, TapsOut, axis_taps, make_axis, sample_count)
+    RULE_QUANTISED, RULE_ROTATED, RULE_SAMPLED, RULE_SINGLE_SAMPLES, RULE_SLOPES, RULE_SUMS,
+    BoxAxis, TableInputs, PixelSums, TapsOut, axis_taps, make_axis, sample_count)
 from plan.sparse cimport count_sparse_taps, max_sparse_taps, sparse_tables
 from plan.spans cimport hull
 from plan.structs cimport (
@@ -151,11 +151,11 @@ cdef inline Py_ssize_t axis_tables(
 
 cdef inline void box_tables(
         const TableInputs *inputs, Py_ssize_t i, Py_ssize_t k, const Py_ssize_t *room,
-        TapSlots *slots) noexcept nogil:
+        PixelSums *sums) noexcept nogil:
     """Box k, which is box i of the tables; room: its first tap, and the first of the next box."""
     cdef Py_ssize_t taps
     if inputs.job.tables.tap_kind == SPARSE_TAPS:
-        taps = sparse_tables(inputs, i, k, room[0], slots)
+        taps = sparse_tables(inputs, i, k, room[0], sums)
     else:
         taps = axis_tables(inputs, i, k, room[0])
     ASSERT(room[0] + taps <= room[1])
@@ -216,15 +216,15 @@ cdef inline int make_taps(Tables *tables, Py_ssize_t taps, int itemsize) noexcep
     return 0 if all_made(tables) else -1
 
 
-cdef inline TapSlots *make_slots(int workers) noexcept nogil:
-    """Free slots for each worker; NULL without memory."""
-    cdef TapSlots *slots = <TapSlots*>allocated(workers, sizeof(TapSlots))
+cdef inline PixelSums *make_sums(int workers) noexcept nogil:
+    """Sums of no pixels, for each worker; NULL without memory."""
+    cdef PixelSums *sums = <PixelSums*>allocated(workers, sizeof(PixelSums))
     cdef Py_ssize_t i, j
-    for i in range(workers if slots != NULL else 0):
-        slots[i].used = 0
-        for j in range(RULE_SLOTS * RULE_SLOTS):
-            slots[i].slots[j].y = -1
-    return slots
+    for i in range(workers if sums != NULL else 0):
+        sums[i].used = 0
+        for j in range(RULE_SUMS * RULE_SUMS):
+            sums[i].sums[j].y = -1
+    return sums
 
 
 cdef inline Py_ssize_t bytes_of_box(const Tables *tables) noexcept nogil:
@@ -234,7 +234,7 @@ cdef inline Py_ssize_t bytes_of_box(const Tables *tables) noexcept nogil:
 
 
 cdef inline Py_ssize_t place_taps(
-        const TableInputs *inputs, const int32_t *order, Py_ssize_t count, TapSlots *slots,
+        const TableInputs *inputs, const int32_t *order, Py_ssize_t count, PixelSums *sums,
         Py_ssize_t *starts) noexcept nogil:
     """Say where there is room for the taps of at most `count` boxes, which starts at 0.
 
@@ -252,7 +252,7 @@ cdef inline Py_ssize_t place_taps(
         if i > 0 and total > TABLE_BYTES:
             return i
         if tables.tap_kind == SPARSE_TAPS and taps > MAX_TAPS_BOUND:
-            taps = count_sparse_taps(inputs, order[i], slots)
+            taps = count_sparse_taps(inputs, order[i], sums)
         starts[i + 1] = starts[i] + <Py_ssize_t>taps
     return count
 
@@ -284,32 +284,31 @@ cdef inline Py_ssize_t boxes_of_a_second(
 cdef struct BoxTables:             # what the workers need who make the tables of boxes
     const TableInputs *inputs
     const Py_ssize_t *starts       # of the taps of each box
-    TapSlots *slots                # of each worker
 
 
-cdef inline void make_some(const void *given, Py_ssize_t task, int worker) noexcept nogil:
+cdef inline void make_some(const void *given, Py_ssize_t task, char *scratch) noexcept nogil:
+    """scratch: sums of a worker, where boxes are turned."""
     cdef const BoxTables *one = <const BoxTables*>given
     cdef const LevelJob *job = one.inputs.job
     cdef const int32_t *box = job.order.boxes + job.tables.first
-    cdef TapSlots *slots = NULL if one.slots == NULL else &one.slots[worker]
     cdef Py_ssize_t i, first = task * BOXES_AT_ONCE
     for i in range(first, min(first + BOXES_AT_ONCE, job.tables.count)):
-        box_tables(one.inputs, i, box[i], one.starts + i, slots)
+        box_tables(one.inputs, i, box[i], one.starts + i, <PixelSums*>scratch)
 
 
 cdef inline int fill_tables(
         const TableInputs *inputs, Py_ssize_t count, int workers, Py_ssize_t *starts,
-        TapSlots *slots) noexcept nogil:
+        PixelSums *sums) noexcept nogil:
     """Place the taps of `count` boxes, or of as many as tables have room for, and compute them."""
     cdef LevelJob *job = inputs.job
     cdef Tables *tables = &job.tables
     cdef BoxTables shared
-    count = place_taps(inputs, job.order.boxes + tables.first, count, slots, starts)
+    count = place_taps(inputs, job.order.boxes + tables.first, count, sums, starts)
     if make_windows(job, count) < 0 or make_taps(tables, starts[count], job.itemsize) < 0:
         return -1
-    shared.inputs, shared.starts, shared.slots = inputs, starts, slots
-    return share_tasks(&shared, (count + BOXES_AT_ONCE - 1) // BOXES_AT_ONCE, workers, make_some,
-                       inputs.team)
+    shared.inputs, shared.starts = inputs, starts
+    return share_tasks(&shared, (count + BOXES_AT_ONCE - 1) // BOXES_AT_ONCE, workers, <char*>sums,
+                       sizeof(PixelSums), make_some, inputs.team)
 
 
 cdef inline int make_tables(
@@ -320,7 +319,7 @@ cdef inline int make_tables(
     cdef Tables *tables = &job.tables
     cdef Py_ssize_t count = min(job.order.count - tables.first, max_boxes)
     cdef Py_ssize_t *starts
-    cdef TapSlots *slots = NULL
+    cdef PixelSums *sums = NULL
     cdef int failed, workers
     set_kind(tables, job, kind_of(inputs.rule.kind))
     count = min(count, max(TABLE_BYTES // bytes_of_box(tables), 1))
@@ -329,12 +328,12 @@ cdef inline int make_tables(
         threads if count * tables.spans_of_box >= MIN_PARALLEL_BINS else 1, inputs.team)
     starts = <Py_ssize_t*>allocated(count + 1, sizeof(Py_ssize_t))
     if tables.tap_kind == SPARSE_TAPS:
-        slots = make_slots(workers)
-    failed = starts == NULL or (slots == NULL and tables.tap_kind == SPARSE_TAPS)
+        sums = make_sums(workers)
+    failed = starts == NULL or (sums == NULL and tables.tap_kind == SPARSE_TAPS)
     if not failed:
-        failed = fill_tables(inputs, count, workers, starts, slots) < 0
+        failed = fill_tables(inputs, count, workers, starts, sums) < 0
     free(starts)
-    free(slots)
+    free(sums)
     return -1 if failed else 0
 
 
@@ -428,42 +427,40 @@ cdef struct Transposed:            # what the workers need who transpose the tab
     int ph
     int pw
     int itemsize
-    int32_t *next_bin              # of each worker, room for `longest` numbers
-    Py_ssize_t longest
 
 
-cdef inline void transpose_some(const void *given, Py_ssize_t task, int worker) noexcept nogil:
+cdef inline void transpose_some(const void *given, Py_ssize_t task, char *scratch) noexcept nogil:
+    """scratch: of a worker, room for a number of each pixel of a window's longer side."""
     cdef const Transposed *one = <const Transposed*>given
     cdef Py_ssize_t i, first = task * BOXES_AT_ONCE
     for i in range(first, min(first + BOXES_AT_ONCE, one.tables.count)):
-        transpose_box(one.tables, one.ph, one.pw, one.itemsize, i,
-                      one.next_bin + worker * one.longest)
+        transpose_box(one.tables, one.ph, one.pw, one.itemsize, i, <int32_t*>scratch)
 
 
 cdef inline int transpose_tables(LevelJob *job, int threads, Team *team) noexcept nogil:
     """Add the pixels that each box reads, and the bins and weights of each pixel."""
-    cdef Py_ssize_t i
+    cdef Py_ssize_t i, longest = 1
     cdef Tables *tables = &job.tables
     cdef Transposed shared
+    cdef int32_t *next_bin
     cdef int failed
     tables.counts = <int32_t*>allocate(tables, 2 * tables.count, sizeof(int32_t))
     tables.pixels = <int32_t*>allocate(tables, tables.taps, sizeof(int32_t))
     tables.pixel_spans = <int32_t*>allocate(tables, 2 * tables.taps, sizeof(int32_t))
     tables.bin = <int32_t*>allocate(tables, tables.taps, sizeof(int32_t))
     tables.bin_weight = allocate(tables, tables.taps, job.itemsize)
-    shared.longest = 1
     for i in range(0, 4 * tables.count, 2):
-        shared.longest = max(shared.longest, tables.windows[i + 1] - tables.windows[i])
+        longest = max(longest, tables.windows[i + 1] - tables.windows[i])
     threads = workers_of(
         threads if tables.count * (job.ph + job.pw) >= MIN_PARALLEL_BINS else 1, team)
-    shared.next_bin = <int32_t*>allocated(threads * shared.longest, sizeof(int32_t))
-    if shared.next_bin == NULL or not all_made(tables):
-        free(shared.next_bin)
+    next_bin = <int32_t*>allocated(threads * longest, sizeof(int32_t))
+    if next_bin == NULL or not all_made(tables):
+        free(next_bin)
         return -1
     shared.tables, shared.ph, shared.pw, shared.itemsize = tables, job.ph, job.pw, job.itemsize
     failed = share_tasks(&shared, (tables.count + BOXES_AT_ONCE - 1) // BOXES_AT_ONCE, threads,
-                         transpose_some, team)
-    free(shared.next_bin)
+                         <char*>next_bin, longest * sizeof(int32_t), transpose_some, team)
+    free(next_bin)
     return failed
 
 

@@ -186,7 +186,7 @@ cdef inline char *start_of(const Place *place, const Tensor *tensors) noexcept n
     return tensors[place.buffer].data + place.offset
 
 
-cdef inline void make_rows(const void *given, Py_ssize_t task, int worker) noexcept nogil:
+cdef inline void make_rows(const void *given, Py_ssize_t task, char *scratch) noexcept nogil:
     """Make the rows of a task."""
     cdef const StepCall *call = <const StepCall*>given
     cdef const Step *step = call.step
@@ -227,7 +227,8 @@ cdef inline void make_step(
         call.rows *= step.extents[axis]
     call.some = NUMBERS_AT_ONCE // step.extents[ROW] + 1
     tasks = (call.rows + call.some - 1) // call.some
-    share_tasks(&call, tasks, <int>min(tasks, <Py_ssize_t>threads), make_rows, team)
+    share_tasks(
+        &call, tasks, <int>min(tasks, <Py_ssize_t>threads), NULL, 0, make_rows, team)
 
 
 # --- A run

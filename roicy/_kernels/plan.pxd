@@ -29,7 +29,6 @@ cdef class Plan:
     cdef Py_ssize_t held
     cdef Py_buffer *buffers
 
-    cdef int compute(self) except -1
     cdef int set_result(self, array, bint written) except -1
     cdef int set_argmax(self, const int32_t[:, :, :, :] indices) except -1
 
