@@ -47,7 +47,7 @@ static NOINLINE void NAME(attend_slopes)(const struct attention *call,
                 REAL x = NAME(FUSED)(dots[1] - dots[0], 1 - v, (dots[3] - dots[2]) * v);
                 REAL y = NAME(FUSED)(dots[2] - dots[0], 1 - u, (dots[3] - dots[1]) * u);
                 of_weights[t] = sum;
-                /* The nearest pixel changes in steps, so its slope is 0. */
+                /* The nearest pixel changes in jumps, so its slope is 0. */
                 of_locations[2 * t] = call->nearest ? 0 : x * points.by[t] * points.slope_x[t];
                 of_locations[2 * t + 1] = call->nearest ? 0 : y * points.by[t] * points.slope_y[t];
             }
@@ -59,21 +59,21 @@ static NOINLINE void NAME(attend_slopes)(const struct attention *call,
 static NOINLINE void NAME(attend_value)(const struct attention *call,
                                         const struct attention_part *part) {
     struct POINTS points;
-    const ptrdiff_t step = call->heads * call->channels, channels = part->high - part->low;
+    const ptrdiff_t stride = call->heads * call->channels, channels = part->high - part->low;
     const ptrdiff_t head = part->head * call->channels + part->low;
     const ptrdiff_t before = part->image * call->queries;
-    REAL *to = (REAL *)call->grad_value + part->image * call->pixels * step + head;
+    REAL *to = (REAL *)call->grad_value + part->image * call->pixels * stride + head;
     for (ptrdiff_t i = 0; part->first == 0 && i < call->pixels; i++)
-        memset(to + i * step, 0, (size_t)channels * sizeof(REAL));
+        memset(to + i * stride, 0, (size_t)channels * sizeof(REAL));
     for (ptrdiff_t q = before + part->first; q < before + part->stop; q++)
         for (ptrdiff_t first = 0; first < call->points; first += POINTS_AT_ONCE) {
-            const REAL *grad = (const REAL *)call->grad + q * step + head;
+            const REAL *grad = (const REAL *)call->grad + q * stride + head;
             NAME(find_points)(call, part->image, q * call->heads + part->head, first, &points);
             for (ptrdiff_t i = 0; i < 4 * points.count; i++) {
                 const ptrdiff_t t = i / 4, pixel = points.pixel[i % 4][t];
                 const REAL by = points.by[t] * points.weight[i % 4][t];
                 ptrdiff_t c = pixel < 0 ? channels : 0;
-                REAL *sums = to + (pixel < 0 ? 0 : pixel) * step;
+                REAL *sums = to + (pixel < 0 ? 0 : pixel) * stride;
                 for (; c + LANES <= channels; c += LANES)
                     NAME(add_product)(sums + c, by, grad + c);
                 for (; c < channels; c++)

@@ -9,7 +9,7 @@
    REAL.  Arrays have no gaps, but `value` may have some, though not between channels of a head. */
 struct attention {
     const void *value;             /* (N, S, M, D) */
-    ptrdiff_t image, pixel, head;  /* steps in `value`, in elements */
+    ptrdiff_t image, pixel, head;  /* strides in `value`, in elements */
     const void *locations;         /* (N, Q, M, T, 2) */
     const void *weights;           /* (N, Q, M, T) */
     const void *grad;              /* (N, Q, M, D), of the result */

@@ -17,9 +17,9 @@
 
 /* Sets the axis.  Bins [bin_low, bin_stop) show all from low to high. */
 static inline void crop_axis_set(struct crop_axis *axis, double low, double high, int rule) {
-    double step = (high - low) / (axis->bin_stop - axis->bin_low), size = fabs(step);
+    double bin_size = (high - low) / (axis->bin_stop - axis->bin_low), size = fabs(bin_size);
     axis->start = low;
-    axis->step = step;
+    axis->bin_size = bin_size;
     axis->rule = rule;
     axis->half = rule == CROP_AREAS && size > 1 ? size / 2 : 0.5;
     if (rule == CROP_TRIANGLES)
@@ -103,7 +103,7 @@ static NOINLINE struct crop_span crop_span_triangle(const struct crop_axis *axis
 /* The middle of a bin, counted from bin_low.  Rounding keeps their order: those of all bins lie
    between those of the first and the last. */
 static FORCE_INLINE double crop_axis_middle(const struct crop_axis *axis, int32_t bin) {
-    return axis->start + (bin + 0.5) * axis->step;
+    return axis->start + (bin + 0.5) * axis->bin_size;
 }
 
 /* The pixels [low, stop) that all output pixels read, or a few more: those from the first interval

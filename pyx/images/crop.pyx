@@ -169,7 +169,7 @@ cdef inline Sums sums_of(const CropJob *job, Scratch *scratch, bint scaled) noex
     cdef const Pixels *pixels = &job.pixels
     cdef int c
     sums.sums, sums.first, sums.channels = scratch.sums, 0, pixels.channels
-    sums.step = pixels.channels if job.target.interleaved else 1
+    sums.stride = pixels.channels if job.target.interleaved else 1
     for c in range(pixels.channels):
         sums.scale[c] = pixels.scale[c] if scaled else 1
         sums.bias[c] = pixels.bias[c] if scaled else 0
@@ -206,7 +206,7 @@ cdef inline Source convert_rows(
     cdef int p
     ASSERT((work.stop - work.low) * stride <= CROP_CONVERTED)
     for p in range(work.rows):
-        span = scratch.rows + (work.rows - 1 - p if work.y.step < 0 else p)
+        span = scratch.rows + (work.rows - 1 - p if work.y.bin_size < 0 else p)
         y = max(y, <Py_ssize_t>span.low)
         while y <= span.high:
             job.table.crop_convert(work.frame, y, low, stop - low,
@@ -233,7 +233,7 @@ cdef inline void fill_strip(
         source = convert_rows(job, work, scratch, strip)
     else:
         # Rows of huge boxes are farther apart than any whole number can say.
-        rows = crop_within(CROP_ROWS * work.y.step, -rows, rows)
+        rows = crop_within(CROP_ROWS * work.y.bin_size, -rows, rows)
         y.ahead = <Py_ssize_t>rows * source.stride_y
     if job.planar:
         source.channels, source.dense = 1, True
@@ -616,8 +616,8 @@ def resize(frames, const int64_t[:, ::1] rows, list tables, target, out, int thr
     view = buffer_of(kept, target.columns)
     job.target.columns, job.target.run, job.width = (
         <const Py_ssize_t*>view.buf, target.run, target.width)
-    job.target.step, job.target.itemsize = target.step, out.itemsize
-    job.target.repeats, job.target.repeat_step = target.repeats, target.repeat_step
+    job.target.stride, job.target.itemsize = target.stride, out.itemsize
+    job.target.repeats, job.target.repeat_stride = target.repeats, target.repeat_stride
     job.target.copied = target.copied and not frames.planar
     view = buffer_of(kept, target.table)
     for c in range(job.channels):

@@ -46,13 +46,13 @@ static NOINLINE void mask_open(struct mask_lines *lines, const struct masks *mas
     lines->k = k;
     lines->count = 0;
     lines->corners = masks->rule != TORCHVISION || size[0] + size[1] <= CORNERS_SIDES;
-    lines->step = 1;
-    lines->line_step = masks->extent[0];
+    lines->stride = 1;
+    lines->line_stride = masks->extent[0];
     lines->start[0] = lines->start[1] = 0;
     lines->before = NULL;
     if (!masks->mixed)
         lines->numbers =
-            (const char *)masks->numbers + k * masks->extent[1] * lines->line_step * itemsize;
+            (const char *)masks->numbers + k * masks->extent[1] * lines->line_stride * itemsize;
 }
 
 /* Begins with mask k, which is mixed, and computes the numbers that some pixels need.  pixels: from
@@ -83,8 +83,8 @@ static NOINLINE void mask_mix(struct mask_lines *lines, const struct masks *mask
         last->start[across] =
             window[along_y != across][0] - last->masks->skipped[along_y != across];
     last->numbers = memory;
-    last->step = along_y ? width : 1;
-    last->line_step = along_y ? 1 : width;
+    last->stride = along_y ? width : 1;
+    last->line_stride = along_y ? 1 : width;
     if (masks->single)
         mix_float(masks->mixed, k, (const int64_t (*)[2])window, (float *)memory);
     else

@@ -18,7 +18,7 @@ static FORCE_INLINE void NAME(find_taps)(const struct mask_lines *lines, int acr
     if (rule == TORCHVISION) {
         const REAL scale = (REAL)extent / (REAL)place->size[y];
         const int32_t start = (int32_t)lines->start[across];
-        const int32_t step = across ? 1 : (int32_t)lines->step;
+        const int32_t stride = across ? 1 : (int32_t)lines->stride;
         const ptrdiff_t offset = first - place->origin[y];
         for (ptrdiff_t i = 0; i < count; i++) {
             REAL at = NAME(FUSED)(scale, (REAL)(offset + i) + (REAL)0.5, (REAL)-0.5);
@@ -27,8 +27,8 @@ static FORCE_INLINE void NAME(find_taps)(const struct mask_lines *lines, int acr
             REAL weight = at - (REAL)low;
             high_weight[i] = weight < 1 ? weight : 1;
             low_weight[i] = 1 - high_weight[i];
-            taps->low[i] = (low - start) * step;
-            taps->high[i] = ((low < last ? low + 1 : last) - start) * step;
+            taps->low[i] = (low - start) * stride;
+            taps->high[i] = ((low < last ? low + 1 : last) - start) * stride;
         }
         return;
     }
@@ -57,7 +57,7 @@ static NOINLINE void NAME(read_line)(struct mask_lines *lines, int32_t line, int
     const ptrdiff_t skipped = lines->masks->skipped[!lines->masks->along_y];
     const REAL *from =
         lines->before ? (const REAL *)mask_line(lines->before, line + lines->start[1] + skipped)
-                      : (const REAL *)lines->numbers + line * lines->line_step;
+                      : (const REAL *)lines->numbers + line * lines->line_stride;
     const REAL *low_weight = (const REAL *)lines->low_weight;
     const REAL *high_weight = (const REAL *)lines->high_weight;
     const ptrdiff_t count = lines->count;

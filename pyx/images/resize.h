@@ -13,14 +13,14 @@
 #include "images/structs.h"
 #include "simd/simd.h"
 
-/* The sums of at most RESIZE_ROWS bytes of lines, which are `step` bytes apart. */
-static FORCE_INLINE void resize_some(const uint8_t *from, ptrdiff_t step,
+/* The sums of at most RESIZE_ROWS bytes of lines, which are `stride` bytes apart. */
+static FORCE_INLINE void resize_some(const uint8_t *from, ptrdiff_t stride,
                                      const struct resize_pair *pairs, int taps, int count,
                                      uint8_t *to) {
     uint32_t sums[RESIZE_ROWS];
     for (int i = 0; i < count; i++)
         sums[i] = 1u << (RESIZE_BITS - 1);
-    for (int t = 0; t < taps; t++, from += step) {
+    for (int t = 0; t < taps; t++, from += stride) {
         const struct resize_pair *pair = pairs + t / 2;
         uint32_t weight = (uint32_t)(pair->low[t % 2] + pair->high[t % 2] * (1 << RESIZE_LOW));
         for (int i = 0; i < count; i++)
@@ -78,7 +78,7 @@ static FORCE_INLINE void resize_add(resize_wide a, resize_wide b, const struct r
 }
 
 /* The sums of RESIZE_BYTES bytes of lines. */
-static FORCE_INLINE void resize_bytes(const uint8_t *from, ptrdiff_t step,
+static FORCE_INLINE void resize_bytes(const uint8_t *from, ptrdiff_t stride,
                                       const struct resize_pair *pairs, int taps, uint8_t *to) {
     resize_sums low[4], high[4];
     resize_wide whole[4];
@@ -86,8 +86,8 @@ static FORCE_INLINE void resize_bytes(const uint8_t *from, ptrdiff_t step,
         low[i] = (resize_sums){0} + (1u << (RESIZE_BITS - 1));
         high[i] = (resize_sums){0};
     }
-    for (; taps > 1; taps -= 2, from += 2 * step)
-        resize_add(resize_load(from), resize_load(from + step), pairs++, low, high);
+    for (; taps > 1; taps -= 2, from += 2 * stride)
+        resize_add(resize_load(from), resize_load(from + stride), pairs++, low, high);
     if (taps > 0)
         resize_add(resize_load(from), (resize_wide){0}, pairs, low, high);
     for (int i = 0; i < 4; i++)
@@ -99,9 +99,9 @@ static FORCE_INLINE void resize_bytes(const uint8_t *from, ptrdiff_t step,
 #else
 enum { RESIZE_BYTES = 16 };
 
-static FORCE_INLINE void resize_bytes(const uint8_t *from, ptrdiff_t step,
+static FORCE_INLINE void resize_bytes(const uint8_t *from, ptrdiff_t stride,
                                       const struct resize_pair *pairs, int taps, uint8_t *to) {
-    resize_some(from, step, pairs, taps, RESIZE_BYTES, to);
+    resize_some(from, stride, pairs, taps, RESIZE_BYTES, to);
 }
 #endif
 
@@ -112,14 +112,14 @@ static FORCE_INLINE const struct resize_pair *resize_pairs(const struct resize_a
 /* Output pixel i of `count` bytes of lines; the first of its taps lies at `from`.  The last vector
    overlaps the one before it, so that nothing past the lines is read. */
 static NOINLINE void resize_line(const struct resize_axis *axis, int i, const uint8_t *from,
-                                 ptrdiff_t step, ptrdiff_t count, uint8_t *to) {
+                                 ptrdiff_t stride, ptrdiff_t count, uint8_t *to) {
     const struct resize_pair *pairs = resize_pairs(axis, i);
     int taps = axis->spans[2 * i + 1];
     if (count < RESIZE_BYTES)
-        resize_some(from, step, pairs, taps, (int)count, to);
+        resize_some(from, stride, pairs, taps, (int)count, to);
     for (ptrdiff_t at = 0; count >= RESIZE_BYTES && at < count; at += RESIZE_BYTES) {
         at = at < count - RESIZE_BYTES ? at : count - RESIZE_BYTES;
-        resize_bytes(from + at, step, pairs, taps, to + at);
+        resize_bytes(from + at, stride, pairs, taps, to + at);
     }
 }
 
@@ -138,9 +138,9 @@ static NOINLINE void resize_columns(const struct resize_axis *axis, int first, i
         }
 }
 
-/* A square of 16 x 16 bytes is transposed in four steps, of which each turns the index of a byte by
-   one bit: the bits are those of its row, and then those of its column.  Vectors have a square in
-   each 16 bytes of theirs. */
+/* A square of 16 x 16 bytes is transposed in four rounds, of which each turns the index of a byte
+   by one bit: the bits are those of its row, and then those of its column.  Vectors have a square
+   in each 16 bytes of theirs. */
 enum { RESIZE_SQUARE = 16 };
 #if defined(__SSE2__)
 enum { RESIZE_SEGMENTS = sizeof(resize_wide) / RESIZE_SQUARE };
@@ -207,12 +207,12 @@ static FORCE_INLINE resize_wide resize_gather(const uint8_t *const *rows, ptrdif
 /* Transposes at most RESIZE_ROWS rows of bytes to lines of RESIZE_ROWS bytes.  Where there are
    fewer rows, the last stands for those that lack.  The bytes that follow are prefetched, since
    they are read next. */
-static NOINLINE void resize_to_lines(const uint8_t *from, ptrdiff_t step, int rows, int columns,
+static NOINLINE void resize_to_lines(const uint8_t *from, ptrdiff_t stride, int rows, int columns,
                                      uint8_t *to) {
     enum { n = RESIZE_SQUARE, s = RESIZE_SEGMENTS };
     const uint8_t *starts[RESIZE_ROWS];
     for (int j = 0; j < RESIZE_ROWS; j++)
-        starts[j] = from + (j < rows ? j : rows - 1) * step;
+        starts[j] = from + (j < rows ? j : rows - 1) * stride;
     if (columns < n) {
         for (int i = 0; i < columns; i++)
             for (int j = 0; j < RESIZE_ROWS; j++)
@@ -238,7 +238,7 @@ static NOINLINE void resize_to_lines(const uint8_t *from, ptrdiff_t step, int ro
 
 /* Transposes lines to rows.  All bytes of rows are written to a multiple of RESIZE_SQUARE. */
 static NOINLINE void resize_to_rows(const uint8_t *from, int lines, int rows, uint8_t *to,
-                                    ptrdiff_t step) {
+                                    ptrdiff_t stride) {
     enum { n = RESIZE_SQUARE, s = RESIZE_SEGMENTS };
     for (int i = 0; i < lines; i += n)
         for (int j = 0; j < rows; j += s * n) {
@@ -251,20 +251,22 @@ static NOINLINE void resize_to_rows(const uint8_t *from, int lines, int rows, ui
             for (int k = 0; k < n; k++)
                 for (int l = 0; l < s; l++)
                     if (j + l * n + k < rows)
-                        memcpy(to + (j + l * n + k) * step + i, (const char *)(a + k) + l * n, n);
+                        memcpy(to + (j + l * n + k) * stride + i, (const char *)(a + k) + l * n, n);
         }
 }
 #ifdef WIDE
 #undef WIDE
 #endif
 
-/* Looks `count` bytes up, `pitch` apart, or padding if there are none; results are `step` apart. */
+/* Looks `count` bytes up, `pitch` apart, or padding if there are none; results are `stride` apart.
+ */
 #define LOOK_UP(type)                                                                              \
     static FORCE_INLINE void resize_look_up_##type(const uint8_t *from, int pitch, int count,      \
-                                                   const char *table, char *to, ptrdiff_t step) {  \
+                                                   const char *table, char *to,                    \
+                                                   ptrdiff_t stride) {                             \
         UNROLLED(4)                                                                                \
         for (int i = 0; i < count; i++)                                                            \
-            memcpy(to + i * step, table + (from ? from[i * pitch] : 256) * sizeof(type),           \
+            memcpy(to + i * stride, table + (from ? from[i * pitch] : 256) * sizeof(type),         \
                    sizeof(type));                                                                  \
     }
 LOOK_UP(uint8_t)
@@ -273,15 +275,15 @@ LOOK_UP(uint32_t)
 #undef LOOK_UP
 
 static FORCE_INLINE void resize_look_up(const uint8_t *from, int pitch, int count,
-                                        const char *table, char *to, ptrdiff_t step, int size) {
+                                        const char *table, char *to, ptrdiff_t stride, int size) {
     if (size == 1)
-        resize_look_up_uint8_t(from, pitch, count, table, to, step);
+        resize_look_up_uint8_t(from, pitch, count, table, to, stride);
     else if (size == 2)
-        resize_look_up_uint16_t(from, pitch, count, table, to, step);
-    else if (step == sizeof(uint32_t))
+        resize_look_up_uint16_t(from, pitch, count, table, to, stride);
+    else if (stride == sizeof(uint32_t))
         resize_look_up_uint32_t(from, pitch, count, table, to, sizeof(uint32_t));
     else
-        resize_look_up_uint32_t(from, pitch, count, table, to, step);
+        resize_look_up_uint32_t(from, pitch, count, table, to, stride);
 }
 
 /* Stores columns first .. next - 1 of a run, of channel c of a row. */
@@ -289,14 +291,14 @@ static FORCE_INLINE void resize_store_run(const struct resize_target *target,
                                           const struct resize_block *block, const uint8_t *from,
                                           int c, int count, char *to) {
     const int size = target->itemsize;
-    const ptrdiff_t step = target->step;
-    resize_look_up(from, block->pitch, count, target->tables[c], to, step, size);
+    const ptrdiff_t stride = target->stride;
+    resize_look_up(from, block->pitch, count, target->tables[c], to, stride, size);
     for (int i = 1; i < target->repeats; i++)
-        if (step == size)
-            memcpy(to + i * target->repeat_step, to, (size_t)count * (size_t)size);
+        if (stride == size)
+            memcpy(to + i * target->repeat_stride, to, (size_t)count * (size_t)size);
         else
             resize_look_up(from, block->pitch, count, target->tables[c],
-                           to + i * target->repeat_step, step, size);
+                           to + i * target->repeat_stride, stride, size);
 }
 
 /* Stores a block, run by run, so that what lies together in the result is written together. */
@@ -305,18 +307,19 @@ static NOINLINE void resize_store(const struct resize_target *target,
     const int run = target->run, copied = target->copied && block->pitch == block->channels;
     const ptrdiff_t *rows = target->rows + block->row;
     for (int32_t q = block->first, next; q < block->stop; q = next) {
-        char *to = out + target->columns[q / run] + q % run * target->step;
+        char *to = out + target->columns[q / run] + q % run * target->stride;
         const uint8_t *from = block->start;
         next = block->stop - q < run - q % run ? block->stop : q + run - q % run;
         if (from)
             from += (ptrdiff_t)(q - block->first) * block->pitch;
         for (int p = 0; from && copied && p < block->rows; p++)
-            memcpy(to + rows[p], from + p * block->step, (size_t)(next - q) * (size_t)block->pitch);
+            memcpy(to + rows[p], from + p * block->stride,
+                   (size_t)(next - q) * (size_t)block->pitch);
         if (from && copied)
             continue;
         for (int c = 0; c < block->channels; c++)
             for (int p = 0; p < block->rows; p++)
-                resize_store_run(target, block, from ? from + p * block->step + c : NULL, c,
+                resize_store_run(target, block, from ? from + p * block->stride + c : NULL, c,
                                  next - q, to + rows[p] + target->places[c]);
     }
 }

@@ -76,7 +76,7 @@ cdef struct Part:                  # some rows and columns of a picture, or of o
     uint8_t *sums
     uint8_t *line
     uint8_t *kept
-    Py_ssize_t step                # bytes of a kept row
+    Py_ssize_t kept_stride         # bytes of a kept row
 
 
 cdef inline int32_t first_of(const Axis *axis, int32_t i) noexcept nogil:
@@ -107,24 +107,25 @@ cdef inline void resize_rows_along_x(
         if (stop_of(axis, next - 1) - low) * <Py_ssize_t>pitch > RESIZE_MOST:
             for i in range(rows):
                 table.resize_line(axis, q, row + i * stride + (low - origin) * <Py_ssize_t>pitch,
-                                  pitch, channels, to + i * part.step)
+                                  pitch, channels, to + i * part.kept_stride)
         else:
             table.resize_to_lines(row + (low - origin) * <Py_ssize_t>pitch, stride, rows,
                                   (stop_of(axis, next - 1) - low) * pitch, part.lines)
             table.resize_columns(axis, q, next, pitch, channels, rows, part.lines, part.sums)
-            table.resize_to_rows(part.sums, (next - q) * channels, rows, to, part.step)
+            table.resize_to_rows(part.sums, (next - q) * channels, rows, to, part.kept_stride)
         to += (next - q) * channels
         q = next
 
 
 cdef inline void store_rows(
-        const Part *part, int32_t y, int rows, const uint8_t *lines, Py_ssize_t step,
+        const Part *part, int32_t y, int rows, const uint8_t *lines, Py_ssize_t line_stride,
         int pitch) noexcept nogil:
     cdef Block block
     cdef int i
     for i in range(rows if part.picture.divided else 0):      # which are the thread's own
-        filter_divide_by_alpha(<uint8_t*>lines + i * step, part.stop_x - part.low_x, pitch)
-    block.start, block.step, block.pitch, block.channels = lines, step, pitch, part.channels
+        filter_divide_by_alpha(<uint8_t*>lines + i * line_stride, part.stop_x - part.low_x, pitch)
+    block.start, block.stride, block.pitch = lines, line_stride, pitch
+    block.channels = part.channels
     block.rows, block.row = rows, y + part.picture.top
     block.first, block.stop = part.low_x + part.picture.left, part.stop_x + part.picture.left
     part.job.table.resize_store(&part.target, &block, part.out)
@@ -134,12 +135,12 @@ cdef inline void resize_along_x_first(const Part *part) noexcept nogil:
     """Rows are resized along x as soon as an output row needs them."""
     cdef const Axis *axis = &part.picture.y
     cdef bint along_x = part.picture.x.spans != NULL
-    cdef Py_ssize_t room = part.job.kept // part.step, step = part.step
+    cdef Py_ssize_t between = part.kept_stride, room = part.job.kept // between
     cdef int32_t y, first, have = first_of(axis, part.low_y), base = have
     cdef int32_t end = stop_of(axis, part.stop_y - 1)
     cdef int rows, waiting = 0, pitch = part.channels if along_x else part.pitch
     cdef Py_ssize_t bytes = (part.stop_x - part.low_x) * <Py_ssize_t>pitch
-    cdef Py_ssize_t at = (part.low_x + part.picture.left) * part.target.step
+    cdef Py_ssize_t at = (part.low_x + part.picture.left) * part.target.stride
     cdef bint gathered, direct = part.target.copied and pitch == part.channels
     cdef const uint8_t *line
     cdef uint8_t *to
@@ -150,24 +151,25 @@ cdef inline void resize_along_x_first(const Part *part) noexcept nogil:
         while along_x and have < stop_of(axis, y):
             if have - base + RESIZE_ROWS > room:
                 first = min(first, have)
-                memmove(part.kept, part.kept + (first - base) * step, (have - first) * step)
+                memmove(part.kept, part.kept + (first - base) * between, (have - first) * between)
                 base = first
                 first = first_of(axis, y)
             rows = min(<int>RESIZE_ROWS, end - have)
             resize_rows_along_x(
                 part, part.start + have * part.stride
                 + part.picture.x.spans[2 * part.low_x] * <Py_ssize_t>part.pitch,
-                part.stride, rows, part.kept + (have - base) * step)
+                part.stride, rows, part.kept + (have - base) * between)
             have += rows
         if along_x:
-            line = part.kept + (first - base) * step
+            line = part.kept + (first - base) * between
         else:
             line = part.start + first * part.stride + part.low_x * <Py_ssize_t>pitch
         to = part.line + waiting * bytes
         if direct:
             to = <uint8_t*>(part.out + part.target.rows[y + part.picture.top] + at)
         if axis.spans != NULL:
-            part.job.table.resize_line(axis, y, line, step if along_x else part.stride, bytes, to)
+            part.job.table.resize_line(
+                axis, y, line, between if along_x else part.stride, bytes, to)
         elif gathered:
             memcpy(to, line, bytes)
         if direct:
@@ -187,9 +189,9 @@ cdef inline void resize_along_y_first(const Part *part) noexcept nogil:
     cdef int32_t low = first_of(&part.picture.x, part.low_x), y = part.low_y, i
     cdef Py_ssize_t pixels = stop_of(&part.picture.x, part.stop_x - 1) - low
     cdef Py_ssize_t window = pixels * part.pitch
-    cdef Py_ssize_t room = part.job.kept - RESIZE_ROWS * part.step
+    cdef Py_ssize_t room = part.job.kept - RESIZE_ROWS * part.kept_stride
     cdef int rows
-    cdef uint8_t *tall = part.kept + RESIZE_ROWS * part.step
+    cdef uint8_t *tall = part.kept + RESIZE_ROWS * part.kept_stride
     while y < part.stop_y:
         rows = <int>min(<Py_ssize_t>min(<int32_t>RESIZE_ROWS, part.stop_y - y),
                         room // max(window, <Py_ssize_t>1))
@@ -199,7 +201,7 @@ cdef inline void resize_along_y_first(const Part *part) noexcept nogil:
                 axis, y + i, part.start + first_of(axis, y + i) * part.stride
                 + low * <Py_ssize_t>part.pitch, part.stride, window, tall + i * window)
         resize_rows_along_x(part, tall, window, rows, part.kept)
-        store_rows(part, y, rows, part.kept, part.step, part.channels)
+        store_rows(part, y, rows, part.kept, part.kept_stride, part.channels)
         y += rows
 
 
@@ -226,7 +228,7 @@ cdef inline int32_t columns_together(
 cdef inline void pad_row(
         const ResizeJob *job, int32_t p, int32_t first, int32_t stop, char *out) noexcept nogil:
     cdef Block block
-    block.start, block.step, block.pitch, block.channels = NULL, 0, 0, job.channels
+    block.start, block.stride, block.pitch, block.channels = NULL, 0, 0, job.channels
     block.rows, block.row, block.first, block.stop = 1, p, first, stop
     job.table.resize_store(&job.target, &block, out)
 
@@ -268,7 +270,7 @@ cdef inline void resize_task(const void *given, Py_ssize_t task, char *memory) n
         while part.low_x < right - picture.left:
             part.stop_x = columns_together(job, picture, part.low_x, right - picture.left,
                                            part.channels)
-            part.step = (part.stop_x - part.low_x) * part.channels + RESIZE_SPARE
+            part.kept_stride = (part.stop_x - part.low_x) * part.channels + RESIZE_SPARE
             if picture.y_first:
                 resize_along_y_first(&part)
             else:

@@ -74,7 +74,7 @@ static NOINLINE void crop_complete(const struct sums *to, int count, const struc
     for (int c = 0; c < to->channels; c++) {
         float scale = pixels->scale[c], bias = pixels->bias[c], pad = pixels->pad[c];
         for (int q = 0; q < count; q++) {
-            float *column = (float *)to->sums + (q * to->step + to->place[c]) * CROP_ROWS;
+            float *column = (float *)to->sums + (q * to->stride + to->place[c]) * CROP_ROWS;
             for (int l = 0; rows && l < CROP_ROWS; l++)
                 column[l] = FUSED_float(1 - spans[q].cover * cover[l], pad, column[l]);
             for (int l = 0; l < CROP_ROWS; l++)

@@ -108,13 +108,13 @@ static NOINLINE void NAME(load_row)(const struct crop_source *source, ptrdiff_t 
    pixels that are loaded are kept, since the next output rows read them, too. */
 static NOINLINE void NAME(sum_loaded)(const struct crop_source *source, const struct lines *lines,
                                       int rows, ptrdiff_t at, int count, REAL *to,
-                                      ptrdiff_t to_step) {
+                                      ptrdiff_t to_stride) {
     REAL kept[CROP_LOADED][CROP_RUN];
     ptrdiff_t pixels[CROP_LOADED];
     int of = kind_of_lines(lines);
     for (int i = 0; i < CROP_LOADED; i++)
         pixels[i] = -1;
-    for (int p = 0; p < rows; p++, to += to_step)
+    for (int p = 0; p < rows; p++, to += to_stride)
         for (ptrdiff_t t = 0, taps = taps_of_line(lines, p, of); t < taps; t++) {
             ptrdiff_t pixel = pixel_of_line(lines, p, t, of);
             REAL *numbers = kept[pixel % CROP_LOADED];
@@ -128,21 +128,22 @@ static NOINLINE void NAME(sum_loaded)(const struct crop_source *source, const st
         }
 }
 
-/* Transposes a lane vector of rows of `count` sums, `step` apart, to lane vectors, `to_step` apart.
+/* Transposes a lane vector of rows of `count` sums, `stride` apart, to lane vectors, `to_stride`
+ * apart.
  */
-static FORCE_INLINE void NAME(transpose_lines)(const REAL *from, ptrdiff_t step, int count,
-                                               REAL *to, ptrdiff_t to_step) {
+static FORCE_INLINE void NAME(transpose_lines)(const REAL *from, ptrdiff_t stride, int count,
+                                               REAL *to, ptrdiff_t to_stride) {
     enum { n = VECTOR_LANES };
     for (int i = 0; i < count; i += n)
         for (int l = 0; l < LANES; l += n)
-            NAME(transpose_square)(from + l * step + i, step, n, to + i * to_step + l, to_step, n,
-                                   0);
+            NAME(transpose_square)(from + l * stride + i, stride, n, to + i * to_stride + l,
+                                   to_stride, n, 0);
 }
 
 /* Sums numbers at .. at + count - 1 of the rows of a block, and puts them into the strip. */
 static FORCE_INLINE void NAME(sum_block)(const struct crop_source *source,
                                          const struct lines *lines, int rows, ptrdiff_t at,
-                                         int count, REAL *to, ptrdiff_t to_step, int of) {
+                                         int count, REAL *to, ptrdiff_t to_stride, int of) {
     REAL sums[LANES * CROP_RUN];
     const char *start = source->start;
     int room = count > LANES ? CROP_RUN : LANES, kind = source->kind;
@@ -162,7 +163,7 @@ static FORCE_INLINE void NAME(sum_block)(const struct crop_source *source,
         else
             memset(row + count, 0, (size_t)(room - count) * sizeof(REAL));
     }
-    NAME(transpose_lines)(sums, room, room, to, to_step);
+    NAME(transpose_lines)(sums, room, room, to, to_stride);
 }
 
 /* Fills a strip with the sums of the rows of a block.  It has room for LANES columns at least.  The
@@ -173,18 +174,19 @@ static FORCE_INLINE void NAME(fill_strip)(const struct crop_source *source,
     ptrdiff_t first = strip->low * source->channels;
     int count = (int)(strip->stop - strip->low) * source->channels;
     int run = count >= CROP_RUN ? CROP_RUN : LANES;
-    ptrdiff_t step = strip->channels / source->channels * LANES;
+    ptrdiff_t stride = strip->channels / source->channels * LANES;
     REAL *sums = (REAL *)strip->sums + strip->channel * LANES;
     if (count < LANES) {
-        NAME(sum_block)(source, lines, rows, first, count, sums, step, of);
+        NAME(sum_block)(source, lines, rows, first, count, sums, stride, of);
         return;
     }
     for (int i = 0; i < count; i += run) {
         ptrdiff_t at = i + run <= count ? i : count - run - PLANTED("a number is not summed");
         if (run == CROP_RUN)
-            NAME(sum_block)(source, lines, rows, first + at, CROP_RUN, sums + at * step, step, of);
+            NAME(sum_block)(source, lines, rows, first + at, CROP_RUN, sums + at * stride, stride,
+                            of);
         else
-            NAME(sum_block)(source, lines, rows, first + at, LANES, sums + at * step, step, of);
+            NAME(sum_block)(source, lines, rows, first + at, LANES, sums + at * stride, stride, of);
     }
 }
 
@@ -202,14 +204,14 @@ static NOINLINE void NAME(sum_strip)(const struct crop_source *source, const str
 static FORCE_INLINE void NAME(sum_column)(const struct strip *strip, const struct lines *lines,
                                           int q, int channels, const struct sums *to, int of) {
     VECTOR sums[CROP_CHANNELS * LINE_UNIT];
-    ptrdiff_t step = (of == LISTED ? strip->channels : channels) * LANES;
+    ptrdiff_t stride = (of == LISTED ? strip->channels : channels) * LANES;
     const REAL *from =
-        (const REAL *)strip->sums - strip->low * step + (of == LISTED ? to->first : 0) * LANES;
-    NAME(sum_line)(sums, (const char *)from, step * (ptrdiff_t)sizeof(REAL), 0, lines, q,
+        (const REAL *)strip->sums - strip->low * stride + (of == LISTED ? to->first : 0) * LANES;
+    NAME(sum_line)(sums, (const char *)from, stride * (ptrdiff_t)sizeof(REAL), 0, lines, q,
                    channels * LINE_UNIT, of);
     UNROLLED(4)
     for (int c = 0; c < channels; c++) {
-        REAL *column = (REAL *)to->sums + (q * to->step + to->place[c]) * LANES;
+        REAL *column = (REAL *)to->sums + (q * to->stride + to->place[c]) * LANES;
         VECTOR scale = NAME(splat)(to->scale[c]), bias = NAME(splat)(to->bias[c]);
         UNROLLED(4)
         for (int i = 0; i < LINE_UNIT; i++)
@@ -226,7 +228,7 @@ static NOINLINE void NAME(sum_part)(const struct strip *strip, const struct line
     ptrdiff_t low = span->low > strip->low ? span->low : strip->low;
     ptrdiff_t high = span->high < strip->stop ? span->high : strip->stop - 1;
     for (int c = 0; c < to->channels; c++) {
-        REAL *sums = (REAL *)to->sums + (q * to->step + to->place[c]) * LANES;
+        REAL *sums = (REAL *)to->sums + (q * to->stride + to->place[c]) * LANES;
         const REAL *from = (const REAL *)strip->sums + (to->first + c) * LANES;
         if (!strip->add)
             memset(sums, 0, LANE_BYTES);

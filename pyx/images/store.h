@@ -49,28 +49,29 @@ static FORCE_INLINE void crop_store_run(const float *from, int count,
         narrow(from, target->kind, count, to);
 }
 
-/* Stores `count` floats as numbers of the target, `step` bytes apart. */
+/* Stores `count` floats as numbers of the target, `stride` bytes apart. */
 static FORCE_INLINE void crop_store_line(const float *from, int count,
                                          const struct crop_target *target, char *to,
-                                         ptrdiff_t step) {
-    if (step == target->itemsize)
+                                         ptrdiff_t stride) {
+    if (stride == target->itemsize)
         crop_store_run(from, count, target, to);
     else
         for (int i = 0; i < count; i++)
-            crop_store_run(from + i, 1, target, to + i * step);
+            crop_store_run(from + i, 1, target, to + i * stride);
 }
 
 /* Transposes a square of sums, whose columns follow each other, to rows of floats.  The lines of
    the next columns are prefetched, since no processor foresees 16 rows at once. */
-static FORCE_INLINE void crop_store_square(const float *sums, int rows, float *to, ptrdiff_t step) {
+static FORCE_INLINE void crop_store_square(const float *sums, int rows, float *to,
+                                           ptrdiff_t stride) {
     enum { n = VECTOR_BYTES / sizeof(float) };
     for (int l = 0; l < rows; l++)
         prefetch_write(
-            (char *)((uintptr_t)to + (uintptr_t)(l * step + 2 * CROP_COLUMNS) * sizeof(float)));
+            (char *)((uintptr_t)to + (uintptr_t)(l * stride + 2 * CROP_COLUMNS) * sizeof(float)));
     for (int l = 0; l < rows; l += n)
         for (int j = 0; j < CROP_COLUMNS; j += n)
-            transpose_square_float(sums + j * CROP_ROWS + l, CROP_ROWS, n, to + l * step + j, step,
-                                   rows - l, 0);
+            transpose_square_float(sums + j * CROP_ROWS + l, CROP_ROWS, n, to + l * stride + j,
+                                   stride, rows - l, 0);
 }
 
 /* Stores a square as numbers of another type, or of other strides, or a part of it: `count`

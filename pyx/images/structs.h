@@ -60,10 +60,10 @@ struct crop_span {
 
 /* One axis of one box.  Output pixels bin_low to bin_stop - 1 show the box, the others padding. */
 struct crop_axis {
-    double start; /* where the box begins, in pixels of the frame */
-    double step;  /* of output pixels; negative where the box is inverted */
-    double half;  /* half of the length of an interval, at least 1/2 */
-    int rule;     /* CROP_POINTS and so on */
+    double start;    /* where the box begins, in pixels of the frame */
+    double bin_size; /* of an output pixel; negative where the box is inverted */
+    double half;     /* half of the length of an interval, at least 1/2 */
+    int rule;        /* CROP_POINTS and so on */
     int32_t bin_low, bin_stop;
     int32_t low, stop; /* pixels that may be read */
     int repeats;       /* the outermost of these pixels go on for ever; else padding follows */
@@ -87,11 +87,11 @@ struct strip {
 };
 
 /* Where the sums of channels first .. first + channels - 1 of a strip go: output column q
-   and channel first + c are lane vector q * step + place[c].  A sum whose pixels are all in one
+   and channel first + c are lane vector q * stride + place[c].  A sum whose pixels are all in one
    strip becomes sum * scale[c] + bias[c]. */
 struct sums {
     void *sums; /* REAL */
-    ptrdiff_t step;
+    ptrdiff_t stride;
     int first, channels; /* at most CROP_CHANNELS */
     ptrdiff_t place[CROP_CHANNELS];
     float scale[CROP_CHANNELS], bias[CROP_CHANNELS];
@@ -140,16 +140,17 @@ struct resize_axis {
     const struct resize_pair *pairs; /* [count][(taps + 1) / 2] */
 };
 
-/* Where bytes go, and what they become: column q of a row lies at columns[q / run] + q % run * step
-   of it, and channel c places[c] behind.  Entry 256 of a table is padding.  Strides are bytes. */
+/* Where bytes go, and what they become: column q of a row lies at columns[q / run] + q % run *
+   stride of it, and channel c places[c] behind.  Entry 256 of a table is padding.  Strides are
+   bytes. */
 struct resize_target {
     const ptrdiff_t *rows, *columns;
     int32_t run;
-    ptrdiff_t step, places[CROP_CHANNELS];
+    ptrdiff_t stride, places[CROP_CHANNELS];
     const char *tables[CROP_CHANNELS];
     int itemsize;
-    int repeats; /* how often a number is stored, repeat_step apart */
-    ptrdiff_t repeat_step;
+    int repeats; /* how often a number is stored, repeat_stride apart */
+    ptrdiff_t repeat_stride;
     int copied; /* bytes stay what they are, and those of a pixel stay together */
 };
 
@@ -157,7 +158,7 @@ struct resize_target {
    they go. */
 struct resize_block {
     const uint8_t *start;
-    ptrdiff_t step;
+    ptrdiff_t stride;
     int pitch, channels; /* bytes of a pixel, and how many of them are stored */
     int rows;
     int32_t row, first, stop;
@@ -233,11 +234,11 @@ struct mask_lines {
     ptrdiff_t first, count;      /* the pixels along a line */
     const struct masks *masks;
     ptrdiff_t k;
-    int corners;               /* a pixel is a sum of four products, not of two and then two */
-    const void *numbers;       /* REAL, of this mask */
-    ptrdiff_t step, line_step; /* from number to number, and from line to line */
-    int64_t start[2];          /* the first that is there, along a line and across lines */
-    struct mask_lines *before; /* computes the lines of numbers; or NULL if they are there */
+    int corners;                   /* a pixel is a sum of four products, not of two and then two */
+    const void *numbers;           /* REAL, of this mask */
+    ptrdiff_t stride, line_stride; /* from number to number, and from line to line */
+    int64_t start[2];              /* the first that is there, along a line and across lines */
+    struct mask_lines *before;     /* computes the lines of numbers; or NULL if they are there */
 };
 
 #endif

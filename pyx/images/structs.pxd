@@ -28,7 +28,7 @@ cdef extern from "images/structs.h":
         int32_t bin_stop
         int32_t low
         int32_t stop
-        double step
+        double bin_size
         double half
         bint repeats
 
@@ -75,7 +75,7 @@ cdef extern from "images/structs.h":
 
     ctypedef struct Sums "struct sums":
         void *sums
-        Py_ssize_t step
+        Py_ssize_t stride
         int first
         int channels
         Py_ssize_t *place
@@ -116,17 +116,17 @@ cdef extern from "images/structs.h":
         const Py_ssize_t *rows
         const Py_ssize_t *columns
         int32_t run
-        Py_ssize_t step
+        Py_ssize_t stride
         Py_ssize_t *places
         const char **tables
         int itemsize
         int repeats
-        Py_ssize_t repeat_step
+        Py_ssize_t repeat_stride
         bint copied
 
     ctypedef struct ResizeBlock "struct resize_block":
         const uint8_t *start
-        Py_ssize_t step
+        Py_ssize_t stride
         int pitch
         int channels
         int rows

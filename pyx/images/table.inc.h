@@ -27,15 +27,15 @@ SHARED(void, warp_pixels,
 
 /* resize.h */
 SHARED(void, resize_line,
-       (const struct resize_axis *axis, int i, const uint8_t *from, ptrdiff_t step, ptrdiff_t count,
-        uint8_t *to))
+       (const struct resize_axis *axis, int i, const uint8_t *from, ptrdiff_t stride,
+        ptrdiff_t count, uint8_t *to))
 SHARED(void, resize_columns,
        (const struct resize_axis *axis, int first, int stop, int pitch, int channels, int rows,
         const uint8_t *lines, uint8_t *to))
 SHARED(void, resize_to_lines,
-       (const uint8_t *from, ptrdiff_t step, int rows, int columns, uint8_t *to))
+       (const uint8_t *from, ptrdiff_t stride, int rows, int columns, uint8_t *to))
 SHARED(void, resize_to_rows,
-       (const uint8_t *from, int lines, int rows, uint8_t *to, ptrdiff_t step))
+       (const uint8_t *from, int lines, int rows, uint8_t *to, ptrdiff_t stride))
 SHARED(void, resize_store,
        (const struct resize_target *target, const struct resize_block *block, char *out))
 

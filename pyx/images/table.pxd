@@ -30,16 +30,17 @@ cdef extern from "images/table.h":
             const Source *source, const Warp *warp, const CropTarget *target, int32_t p,
             int32_t width, char *row) noexcept nogil
         void (*resize_line)(
-            const ResizeAxis *axis, int i, const uint8_t *start, Py_ssize_t step, Py_ssize_t count,
-            uint8_t *to) noexcept nogil
+            const ResizeAxis *axis, int i, const uint8_t *start, Py_ssize_t stride,
+            Py_ssize_t count, uint8_t *to) noexcept nogil
         void (*resize_columns)(
             const ResizeAxis *axis, int first, int stop, int pitch, int channels, int rows,
             const uint8_t *lines, uint8_t *to) noexcept nogil
         void (*resize_to_lines)(
-            const uint8_t *start, Py_ssize_t step, int rows, int columns,
+            const uint8_t *start, Py_ssize_t stride, int rows, int columns,
             uint8_t *to) noexcept nogil
         void (*resize_to_rows)(
-            const uint8_t *start, int lines, int rows, uint8_t *to, Py_ssize_t step) noexcept nogil
+            const uint8_t *start, int lines, int rows, uint8_t *to,
+            Py_ssize_t stride) noexcept nogil
         void (*resize_store)(
             const ResizeTarget *target, const ResizeBlock *block, char *out) noexcept nogil
         void (*mask_open)(MaskLines *lines, const Masks *masks, Py_ssize_t k) noexcept nogil

@@ -156,12 +156,12 @@ static FORCE_INLINE void warp_add_bytes(const struct crop_source *source, int ch
                                         float *sums) {
     enum { n = CROP_COLUMNS };
     const char *start = source->start, *next = start + source->stride_y;
-    int32_t step = (int32_t)source->stride_y, offset[n];
+    int32_t stride = (int32_t)source->stride_y, offset[n];
     uint64_t above[n], below[n];
     uint32_t a[n], b[n], c[n], d[n];
     WARP_SIMD
     for (int i = 0; i < n; i++)
-        offset[i] = places->row[i] * step + places->column[i] * channels;
+        offset[i] = places->row[i] * stride + places->column[i] * channels;
     for (int i = 0; ahead && i < n; i += n / 4)
         prefetch_l2((const char *)((uintptr_t)start + (uintptr_t)(offset[i] + ahead)));
     for (int i = 0; i < n; i++) {

@@ -26,16 +26,16 @@ struct yuv_numbers {
 /* The bits of P010 that count: those below them are zeros, or whatever a device left there. */
 enum { YUV_TEN_BITS = 0xffc0 };
 
-/* `count` numbers of a plane, `step` bytes apart. */
-static FORCE_INLINE void yuv_gather(const char *from, ptrdiff_t step, int wide, int count,
+/* `count` numbers of a plane, `stride` bytes apart. */
+static FORCE_INLINE void yuv_gather(const char *from, ptrdiff_t stride, int wide, int count,
                                     uint16_t *to) {
     for (int i = 0; i < count; i++) {
         uint16_t two = 0;
         if (wide) {
-            memcpy(&two, from + i * step, sizeof two);
+            memcpy(&two, from + i * stride, sizeof two);
             two &= YUV_TEN_BITS;
         } else
-            two = (uint16_t)(*(const uint8_t *)(from + i * step) << 8);
+            two = (uint16_t)(*(const uint8_t *)(from + i * stride) << 8);
         to[i] = two;
     }
 }
@@ -75,21 +75,21 @@ static FORCE_INLINE void yuv_gather_fours(const char *from, const ptrdiff_t *pla
     }
 }
 
-/* Numbers of two planes, or of the even and the odd places of one.  A step that is a constant makes
-   a loop of vectors, so the usual steps have a branch of their own. */
-static FORCE_INLINE void yuv_gather_two(const char *first, const char *second, ptrdiff_t step,
+/* Numbers of two planes, or of the even and the odd places of one.  A stride that is a constant
+   makes a loop of vectors, so the usual strides have a branch of their own. */
+static FORCE_INLINE void yuv_gather_two(const char *first, const char *second, ptrdiff_t stride,
                                         int wide, uint16_t *to_first, uint16_t *to_second) {
     ptrdiff_t size = wide ? 2 : 1;
-    if (step == 2 * size && second == first + size)
+    if (stride == 2 * size && second == first + size)
         yuv_gather_pairs(first, wide, to_first, to_second);
-    else if (step == 2 * size && first == second + size)
+    else if (stride == 2 * size && first == second + size)
         yuv_gather_pairs(second, wide, to_second, to_first);
-    else if (step == size) {
+    else if (stride == size) {
         yuv_gather(first, size, wide, YUV_PAIRS, to_first);
         yuv_gather(second, size, wide, YUV_PAIRS, to_second);
     } else {
-        yuv_gather(first, step, wide, YUV_PAIRS, to_first);
-        yuv_gather(second, step, wide, YUV_PAIRS, to_second);
+        yuv_gather(first, stride, wide, YUV_PAIRS, to_first);
+        yuv_gather(second, stride, wide, YUV_PAIRS, to_second);
     }
 }
 
@@ -101,25 +101,25 @@ static FORCE_INLINE int yuv_are_fours(ptrdiff_t luma, ptrdiff_t u, ptrdiff_t v) 
 }
 
 /* Reads the numbers of `count` pixels, at most YUV_RUN.  The first pixel is even. */
-static FORCE_INLINE void yuv_read(const struct crop_yuv *yuv, const char *luma, ptrdiff_t step,
+static FORCE_INLINE void yuv_read(const struct crop_yuv *yuv, const char *luma, ptrdiff_t stride,
                                   const struct crop_plane *chroma, int count,
                                   struct yuv_numbers *to) {
     const char *u = chroma[0].start, *v = chroma[1].start, *first = luma < u ? luma : u;
     ptrdiff_t apart = chroma[0].stride_x;
     if (count < YUV_RUN || chroma[1].stride_x != apart) {
-        yuv_gather(luma, 2 * step, yuv->wide, (count + 1) / 2, to->even);
-        yuv_gather(luma + step, 2 * step, yuv->wide, count / 2, to->odd);
+        yuv_gather(luma, 2 * stride, yuv->wide, (count + 1) / 2, to->even);
+        yuv_gather(luma + stride, 2 * stride, yuv->wide, count / 2, to->odd);
         yuv_gather(u, apart, yuv->wide, (count + 1) / 2, to->u);
         yuv_gather(v, chroma[1].stride_x, yuv->wide, (count + 1) / 2, to->v);
-    } else if (!yuv->wide && !yuv->shared && step == 2 && apart == 4 &&
+    } else if (!yuv->wide && !yuv->shared && stride == 2 && apart == 4 &&
                yuv_are_fours(luma - first, u - first, v - first)) {
         const ptrdiff_t places[4] = {luma - first, luma + 2 - first, u - first, v - first};
         yuv_gather_fours(first, places, to);
     } else if (yuv->wide) {
-        yuv_gather_two(luma, luma + step, 2 * step, 1, to->even, to->odd);
+        yuv_gather_two(luma, luma + stride, 2 * stride, 1, to->even, to->odd);
         yuv_gather_two(u, v, apart, 1, to->u, to->v);
     } else {
-        yuv_gather_two(luma, luma + step, 2 * step, 0, to->even, to->odd);
+        yuv_gather_two(luma, luma + stride, 2 * stride, 0, to->even, to->odd);
         yuv_gather_two(u, v, apart, 0, to->u, to->v);
     }
 }
@@ -260,37 +260,37 @@ static FORCE_INLINE void yuv_mix(const struct crop_yuv *yuv, const struct yuv_nu
 /* Converts `wanted` of `count` pixels, at most YUV_RUN.  The first pixel is even.  `to` has room
    for YUV_RUN pixels and one byte more, and all of it may change. */
 static FORCE_INLINE void yuv_convert_run(const struct crop_yuv *yuv, const char *luma,
-                                         ptrdiff_t step, const struct crop_plane *chroma, int count,
-                                         ptrdiff_t wanted, uint8_t *to) {
+                                         ptrdiff_t stride, const struct crop_plane *chroma,
+                                         int count, ptrdiff_t wanted, uint8_t *to) {
     struct yuv_numbers numbers;
     if (count < YUV_RUN)
         memset(&numbers, 0, sizeof numbers);
-    yuv_read(yuv, luma, step, chroma, count, &numbers);
+    yuv_read(yuv, luma, stride, chroma, count, &numbers);
     for (int i = 0; i < YUV_RUN && i < wanted; i += YUV_STEP)
         yuv_mix(yuv, &numbers, i / 2, to + 3 * i);
 }
 
 /* Converts a run in which each pixel has U and V of its own.  All pixels get those of the even ones
    first, and then the odd pixels are converted again. */
-static NOINLINE void yuv_convert_each(const struct crop_yuv *yuv, const char *luma, ptrdiff_t step,
-                                      const struct crop_plane *chroma, int count, ptrdiff_t wanted,
-                                      uint8_t *to) {
+static NOINLINE void yuv_convert_each(const struct crop_yuv *yuv, const char *luma,
+                                      ptrdiff_t stride, const struct crop_plane *chroma, int count,
+                                      ptrdiff_t wanted, uint8_t *to) {
     struct crop_plane odd[2] = {chroma[0], chroma[1]};
     uint8_t pixels[YUV_SPARE];
     for (int i = 0; i < 2; i++)
         odd[i].start += odd[i].stride_x / 2;
-    yuv_convert_run(yuv, luma, step, chroma, count, wanted, to);
-    yuv_convert_run(yuv, luma, step, odd, count & ~1, wanted, pixels);
+    yuv_convert_run(yuv, luma, stride, chroma, count, wanted, to);
+    yuv_convert_run(yuv, luma, stride, odd, count & ~1, wanted, pixels);
     for (int i = 1; i < YUV_RUN && i < wanted; i += 2)
         memcpy(to + 3 * i, pixels + 3 * i, 3);
 }
 
 /* Converts red, green and blue of 5, 6 and 5 bits.  Their high bits are repeated as low bits. */
-static NOINLINE void rgb565_convert(const char *from, ptrdiff_t step, ptrdiff_t count,
+static NOINLINE void rgb565_convert(const char *from, ptrdiff_t stride, ptrdiff_t count,
                                     uint8_t *to) {
     for (ptrdiff_t i = 0; i < count; i++) {
         uint16_t all;
-        memcpy(&all, from + i * step, sizeof all);
+        memcpy(&all, from + i * stride, sizeof all);
         to[3 * i] = (uint8_t)((all >> 8 & 0xf8) | all >> 13);
         to[3 * i + 1] = (uint8_t)((all >> 3 & 0xfc) | (all >> 9 & 3));
         to[3 * i + 2] = (uint8_t)((all << 3 & 0xf8) | (all >> 2 & 7));
@@ -305,10 +305,10 @@ static NOINLINE void crop_convert(const struct crop_source *source, ptrdiff_t y,
                                   ptrdiff_t count, uint8_t *to) {
     const struct crop_yuv yuv = *source->yuv;
     const char *row = source->start + y * source->stride_y;
-    ptrdiff_t step = source->stride_x, width = source->width;
+    ptrdiff_t stride = source->stride_x, width = source->width;
     ptrdiff_t ahead = y + YUV_AHEAD < source->height ? YUV_AHEAD : 0;
     if (yuv.rgb565) {
-        rgb565_convert(row + x * step, step, count, to);
+        rgb565_convert(row + x * stride, stride, count, to);
         return;
     }
     for (ptrdiff_t at = 0; at < count; at += YUV_RUN) {
@@ -324,19 +324,19 @@ static NOINLINE void crop_convert(const struct crop_source *source, ptrdiff_t y,
                 (y >> yuv.shared) * chroma[i].stride_y + first / 2 * chroma[i].stride_x;
             prefetch_l1(chroma[i].start + (ahead >> yuv.shared) * chroma[i].stride_y);
         }
-        prefetch_l1(row + first * step + ahead * source->stride_y);
+        prefetch_l1(row + first * stride + ahead * source->stride_y);
         if (left >= YUV_RUN && yuv.own_chroma) {
-            yuv_convert_each(&yuv, row + first * step, step, chroma, YUV_RUN, count - at,
+            yuv_convert_each(&yuv, row + first * stride, stride, chroma, YUV_RUN, count - at,
                              to + 3 * at);
             continue;
         }
         if (left >= YUV_RUN) {
-            yuv_convert_run(&yuv, row + first * step, step, chroma, YUV_RUN, count - at,
+            yuv_convert_run(&yuv, row + first * stride, stride, chroma, YUV_RUN, count - at,
                             to + 3 * at);
             continue;
         }
         (yuv.own_chroma ? yuv_convert_each : yuv_convert_run)(
-            &yuv, row + first * step, step, chroma, (int)(width - first), YUV_RUN, edge);
+            &yuv, row + first * stride, stride, chroma, (int)(width - first), YUV_RUN, edge);
         memcpy(to + 3 * at, edge + 3 * (x + at - first), (size_t)(3 * (count - at)));
     }
 }

@@ -21,15 +21,15 @@ struct TILE {
 
 static FORCE_INLINE void NAME(lay_out)(const struct labels *job, char *memory, struct TILE *tile) {
     REAL *next = (REAL *)memory;
-    for (int i = 0; i < (job->before ? 4 : 2); i++, next += job->classes * job->step) {
+    for (int i = 0; i < (job->before ? 4 : 2); i++, next += job->classes * job->stride) {
         tile->rows[i] = next;
         tile->kept[i] = -1;
     }
-    for (int i = 0; i < 2; i++, next += job->step)
+    for (int i = 0; i < 2; i++, next += job->stride)
         tile->unfit[i] = next;
     tile->limits = next;
-    tile->line = next + job->step;
-    tile->corners = tile->line + job->step;
+    tile->line = next + job->stride;
+    tile->corners = tile->line + job->stride;
     tile->candidates = (int32_t *)(tile->corners + 4 * job->classes);
     tile->winners = tile->candidates + job->classes;
 }
@@ -70,20 +70,20 @@ static NOINLINE void NAME(labels_axis)(struct labels_axis *axis) {
 /* Reads numbers of a row of a map, and repeats the last one up to `padded`. */
 static NOINLINE void NAME(read_numbers)(const struct labels *job, const char *from, ptrdiff_t count,
                                         ptrdiff_t padded, REAL *to) {
-    const ptrdiff_t step = job->column;
+    const ptrdiff_t stride = job->column;
     if (job->kind == HALF || job->kind == BFLOAT) {
         uint16_t some[LANE_BYTES];
         for (ptrdiff_t i = 0, now; i < count; i += now) {
             now = count - i < LANE_BYTES ? count - i : LANE_BYTES;
             for (ptrdiff_t j = 0; j < now; j++)
-                some[j] = *(const uint16_t *)(from + (i + j) * step);
+                some[j] = *(const uint16_t *)(from + (i + j) * stride);
             widen_runs((const char *)some, job->kind, 0, 0, 1, 1, now, (float *)(to + i));
         }
-    } else if (step == sizeof(REAL))
+    } else if (stride == sizeof(REAL))
         memcpy(to, from, (size_t)count * sizeof(REAL));
     else
         for (ptrdiff_t i = 0; i < count; i++)
-            to[i] = *(const REAL *)(from + i * step);
+            to[i] = *(const REAL *)(from + i * stride);
     for (ptrdiff_t i = count; i < padded; i++)
         to[i] = to[count - 1];
 }
@@ -118,8 +118,8 @@ static NOINLINE void NAME(widen_row)(const struct labels *job, const char *maps,
     const REAL *low_weight = (const REAL *)x->low_weight + column;
     const REAL *high_weight = (const REAL *)x->high_weight + column;
     const REAL *line = tile->line;
-    for (ptrdiff_t c = 0; c < job->classes; c++, to += job->step) {
-        const char *from = maps + c * job->class_step + y * job->row + first * job->column;
+    for (ptrdiff_t c = 0; c < job->classes; c++, to += job->stride) {
+        const char *from = maps + c * job->class_stride + y * job->row + first * job->column;
         NAME(read_numbers)(job, from, there < wanted ? there : wanted, wanted, tile->line);
 #pragma omp simd
         for (ptrdiff_t i = 0; i < count; i++)
@@ -143,9 +143,9 @@ static NOINLINE void NAME(enlarge_row)(const struct labels *job, const char *map
         tile->kept[slot] = lines[i];
     }
     for (ptrdiff_t c = 0; c < job->classes; c++) {
-        const REAL *a = tile->rows[2 + (lines[0] & 1)] + c * job->step;
-        const REAL *b = tile->rows[2 + (lines[1] & 1)] + c * job->step;
-        REAL *to = tile->rows[y & 1] + c * job->step;
+        const REAL *a = tile->rows[2 + (lines[0] & 1)] + c * job->stride;
+        const REAL *b = tile->rows[2 + (lines[1] & 1)] + c * job->stride;
+        REAL *to = tile->rows[y & 1] + c * job->stride;
 #pragma omp simd
         for (ptrdiff_t i = 0; i < count; i++)
             to[i] = NAME(FUSED)(a[i], first, b[i] * second);
@@ -169,8 +169,8 @@ static NOINLINE void NAME(read_row)(const struct labels *job, const char *maps, 
         NAME(enlarge_row)(job, maps, y, column, count, padded, tile);
     for (ptrdiff_t x = 0; x < padded; x++)
         unfit[x] = 0;
-    for (ptrdiff_t c = 0; c < job->classes; c++, to += job->step) {
-        const char *from = maps + c * job->class_step + y * job->row + column * job->column;
+    for (ptrdiff_t c = 0; c < job->classes; c++, to += job->stride) {
+        const char *from = maps + c * job->class_stride + y * job->row + column * job->column;
         if (job->mixed)
             NAME(mix_numbers)(job, from, count, padded, tile, to);
         else if (!job->before)
@@ -203,11 +203,11 @@ static FORCE_INLINE REAL NAME(margin_of)(REAL number) {
 /* limits[l] = what the largest corner of a class must reach to win a pixel of cell l. */
 static NOINLINE void NAME(find_limits)(const struct labels *job, const REAL *a, const REAL *b,
                                        REAL threshold, REAL *limits) {
-    const ptrdiff_t next = !job->nearest, classes = job->classes, step = job->step;
+    const ptrdiff_t next = !job->nearest, classes = job->classes, stride = job->stride;
     REAL least[LANES];
     for (int l = 0; l < LANES; l++)
         least[l] = threshold;
-    for (ptrdiff_t c = 0; c < classes; c++, a += step, b += step) {
+    for (ptrdiff_t c = 0; c < classes; c++, a += stride, b += stride) {
         const REAL weight = ((const REAL *)job->weights)[c];
 #pragma omp simd
         for (int l = 0; l < LANES; l++) {
@@ -231,13 +231,13 @@ static FORCE_INLINE REAL NAME(largest_corner)(const REAL *a, const REAL *b, ptrd
    threshold is the last one.  GCC keeps two arrays of lanes in registers, and not three. */
 static NOINLINE void NAME(count_candidates)(const struct labels *job, const REAL *a, const REAL *b,
                                             REAL threshold, const REAL *limits, REAL *to) {
-    const ptrdiff_t next = !job->nearest, classes = job->classes, step = job->step;
+    const ptrdiff_t next = !job->nearest, classes = job->classes, stride = job->stride;
     REAL count[LANES], sum[LANES];
     for (int l = 0; l < LANES; l++) {
         count[l] = threshold >= limits[l] ? (REAL)1 : 0;
         sum[l] = count[l] * (REAL)classes;
     }
-    for (ptrdiff_t c = 0; c < classes; c++, a += step, b += step) {
+    for (ptrdiff_t c = 0; c < classes; c++, a += stride, b += stride) {
         const REAL number = (REAL)c, weight = ((const REAL *)job->weights)[c];
 #pragma omp simd
         for (int l = 0; l < LANES; l++) {

@@ -180,7 +180,7 @@ cdef int set_call(Job *job, list kept, given, axes, rule) except -1:
     cdef Py_buffer *view = buffer_of(kept, given[0])
     memset(job, 0, sizeof(job[0]))
     call.maps, call.kind, call.classes = <const char*>view.buf, ord(given[1]), view.shape[1]
-    call.image, call.class_step, job.slice = view.strides[0], view.strides[1], view.strides[2]
+    call.image, call.class_stride, job.slice = view.strides[0], view.strides[1], view.strides[2]
     call.row, call.column = view.strides[view.ndim - 2], view.strides[view.ndim - 1]
     job.images = view.shape[0]
     set_type(job)

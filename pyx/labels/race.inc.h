@@ -9,7 +9,7 @@ static NOINLINE ptrdiff_t NAME(list_candidates)(const struct labels *job, const 
     const REAL *a = tile->rows[slots[0]] + x, *b = tile->rows[slots[1]] + x;
     const REAL limit = tile->limits[x];
     ptrdiff_t n = 0;
-    for (ptrdiff_t c = 0; c < job->classes; c++, a += job->step, b += job->step) {
+    for (ptrdiff_t c = 0; c < job->classes; c++, a += job->stride, b += job->stride) {
         const REAL weight = ((const REAL *)job->weights)[c];
         const REAL largest = NAME(largest_corner)(a, b, next) * weight;
         const REAL sum = (a[0] + a[next] + (b[0] + b[next])) * 4 * 0;

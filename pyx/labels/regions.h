@@ -24,9 +24,9 @@ static inline uint64_t labels_get(const struct labels *job, const char *from) {
 
 /* Returns where a run of equal labels ends that begins at pixel x of a row. */
 static inline ptrdiff_t labels_run(const struct labels *job, const char *row, ptrdiff_t x) {
-    const ptrdiff_t step = job->out_column, width = job->x.pixels;
-    const uint64_t label = labels_get(job, row + x * step);
-    if (step == 1) {
+    const ptrdiff_t stride = job->out_column, width = job->x.pixels;
+    const uint64_t label = labels_get(job, row + x * stride);
+    if (stride == 1) {
         const uint64_t equal = label * UINT64_C(0x0101010101010101);
         for (uint64_t eight; x + 8 <= width; x += 8) {
             memcpy(&eight, row + x, 8);
@@ -34,7 +34,7 @@ static inline ptrdiff_t labels_run(const struct labels *job, const char *row, pt
                 break;
         }
     }
-    while (x < width && labels_get(job, row + x * step) == label)
+    while (x < width && labels_get(job, row + x * stride) == label)
         x++;
     return x;
 }

@@ -29,8 +29,8 @@ struct labels_axis {
 /* A call.  Strides are bytes. */
 struct labels {
     const char *maps;
-    ptrdiff_t image, class_step, row, column; /* strides of the maps */
-    int kind;                                 /* NumPy's character of their type */
+    ptrdiff_t image, class_stride, row, column; /* strides of the maps */
+    int kind;                                   /* NumPy's character of their type */
     ptrdiff_t classes;
     struct labels_axis y, x;
     const struct labels_axis *before; /* [2], y and x: of an enlargement before this one; or NULL */
@@ -44,9 +44,9 @@ struct labels {
     double threshold;     /* a REAL */
     char *out;
     ptrdiff_t out_image, out_row, out_column;
-    int itemsize;          /* of labels */
-    void *values;          /* REAL, [image][y][x], of winners; or NULL */
-    ptrdiff_t cells, step; /* cells of a row that a tile holds; from class to class in it */
+    int itemsize;            /* of labels */
+    void *values;            /* REAL, [image][y][x], of winners; or NULL */
+    ptrdiff_t cells, stride; /* cells of a row that a tile holds; from class to class in it */
 };
 
 /* Pixels of an image. */
@@ -62,14 +62,14 @@ static inline void labels_set_tile(struct labels *job, ptrdiff_t size) {
     room = room > lanes ? room / lanes * lanes : lanes;
     job->cells = room < all ? room : all;
     /* With few columns each class takes as little as its last cell needs. */
-    job->step = job->cells > lanes ? (job->cells + lanes - 1) / lanes * lanes + lanes : lanes + 1;
+    job->stride = job->cells > lanes ? (job->cells + lanes - 1) / lanes * lanes + lanes : lanes + 1;
 }
 
 /* Bytes of scratch of a thread. */
 static inline ptrdiff_t labels_scratch(const struct labels *job, ptrdiff_t size) {
     const ptrdiff_t rows = job->before ? 4 : 2;
-    return size * (job->classes * (rows * job->step + 4) + 4 * job->step) +
-           (ptrdiff_t)sizeof(int32_t) * (job->classes + job->step);
+    return size * (job->classes * (rows * job->stride + 4) + 4 * job->stride) +
+           (ptrdiff_t)sizeof(int32_t) * (job->classes + job->stride);
 }
 
 #endif

@@ -23,7 +23,7 @@ cdef extern from "labels/structs.h":
 
     ctypedef struct Labels "struct labels":
         const char *maps
-        Py_ssize_t image, class_step, row, column
+        Py_ssize_t image, class_stride, row, column
         int kind
         Py_ssize_t classes
         LabelsAxis y, x
@@ -39,7 +39,7 @@ cdef extern from "labels/structs.h":
         Py_ssize_t out_image, out_row, out_column
         int itemsize
         void *values
-        Py_ssize_t cells, step
+        Py_ssize_t cells, stride
 
     ctypedef struct LabelsPart "struct labels_part":
         Py_ssize_t image, y0, y1, x0, x1

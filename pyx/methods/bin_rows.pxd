@@ -95,7 +95,7 @@ cdef inline void sum_channels(
     """
     cdef const char *start = source.start
     cdef int channels = <int>job.channels, columns = part.q1 - part.q0, c
-    cdef Py_ssize_t step = 1 if interleaved else columns      # between channels
+    cdef Py_ssize_t stride = 1 if interleaved else columns      # between channels
     cdef const ImageTable *images = <const ImageTable*>job.image_table
     cdef Strip strip
     cdef Lines y, x
@@ -110,12 +110,12 @@ cdef inline void sum_channels(
         source.start = start + strip.channel * source.stride_c
         images.sum_strip(source, &y, part.p1 - part.p0, &strip)
         strip.channel += source.channels
-    sums.first, sums.step = 0, channels if interleaved else 1
+    sums.first, sums.stride = 0, channels if interleaved else 1
     for c in range(CROP_CHANNELS):
-        sums.place[c], sums.scale[c], sums.bias[c] = c * step, 1, -0.0      # -0 stays -0
+        sums.place[c], sums.scale[c], sums.bias[c] = c * stride, 1, -0.0      # -0 stays -0
     while sums.first < channels:
         sums.channels = min(<int>CROP_CHANNELS, channels - sums.first)
-        sums.sums = bins + sums.first * step * (LANE_BYTES // sizeof(real))
+        sums.sums = bins + sums.first * stride * (LANE_BYTES // sizeof(real))
         images.sum_strip_columns(&strip, &x, columns, &sums)
         sums.first += sums.channels
 

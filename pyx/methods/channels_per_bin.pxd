@@ -131,17 +131,17 @@ cdef inline void store_bins_of_boxes(
         const Target *target) noexcept nogil:
     """Write bins [i][z][lane] of the task's boxes to the output; equally spaced ones together."""
     cdef Py_ssize_t lanes = LANE_BYTES // sizeof(real), i, z, q, at, some, line
-    cdef Py_ssize_t step = job.out_strides.x, lines = task.stop_bin - task.first_bin
+    cdef Py_ssize_t stride = job.out_strides.x, lines = task.stop_bin - task.first_bin
     cdef Py_ssize_t first = (task.first_bin // job.pw * job.out_strides.y
                              + task.first_bin % job.pw * job.out_strides.x)
     cdef real *to
-    if step == 1:      # bins are one run for each channel, else one run for each bin
-        lines, step = target.lanes, job.out_strides.channel
+    if stride == 1:      # bins are one run for each channel, else one run for each bin
+        lines, stride = target.lanes, job.out_strides.channel
     for i in range(task.first_box, task.stop_box):
         if i + WRITE_AHEAD < task.stop_box:      # lines of the output are shared with other tasks
             to = out + job.tables.rows[i + WRITE_AHEAD] * job.out_strides.image + first
             for line in range(lines):
-                prefetch_write(to + line * step)
+                prefetch_write(to + line * stride)
         to = out + job.tables.rows[i] * job.out_strides.image
         z = task.first_bin
         while z < task.stop_bin:

@@ -102,7 +102,7 @@ cdef inline void forward(
     y.pixel = x.pixel = job.tables.tap_pixel
     y.weight = x.weight = job.tables.tap_weight
     numbers.stride_y, numbers.stride_x = map.y, map.x
-    numbers.step = map.channel if job.channels_per_output > 1 else 0
+    numbers.stride = map.channel if job.channels_per_output > 1 else 0
     while next_part(job, task, &part):
         numbers.count = part.q1 - part.q0
         for c in range(part.block * job.lanes, stop_channel(job, &part)):

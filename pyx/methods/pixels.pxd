@@ -190,10 +190,10 @@ cdef inline void sum_y_first(
     y_taps.weight = x_taps.weight = job.tables.tap_weight
     x_taps.spans = part.spans_x + 2 * part.q0
     plane += part.window.x0 * map.x
-    pixels.step, pixels.stride, pixels.count = lanes, map.y, part.blocks
+    pixels.stride, pixels.pixel_stride, pixels.count = lanes, map.y, part.blocks
     if map.x == width:      # pixels lie end to end
         pixels.count, runs = runs * part.blocks, 1
-    strips.start, strips.step, strips.stride = strip - part.window.x0 * width, lanes, width
+    strips.start, strips.stride, strips.pixel_stride = strip - part.window.x0 * width, lanes, width
     strips.count = part.blocks
     for p in range(part.p0, part.p1):
         row = out + p * job.out_strides.y + part.q0 * job.out_strides.x
@@ -224,8 +224,8 @@ cdef inline void sum_x_first(
     cdef Vectors pixels, strips
     y_taps.pixel = x_taps.pixel = job.tables.tap_pixel
     y_taps.weight = x_taps.weight = job.tables.tap_weight
-    pixels.step, pixels.stride, pixels.count = lanes, map.x, part.blocks
-    strips.step = lanes
+    pixels.stride, pixels.pixel_stride, pixels.count = lanes, map.x, part.blocks
+    strips.stride = lanes
     while q < part.q1:
         count = <int>min(most, part.q1 - q)
         x_taps.spans = part.spans_x + 2 * q
@@ -243,7 +243,7 @@ cdef inline void sum_x_first(
                 taps_after(taps.spans, count - i, taps.pixel, &first, &stop)
                 taps.spans += 2
         strips.start = strip - part.window.y0 * count * width
-        strips.stride, strips.count = count * width, count * part.blocks
+        strips.pixel_stride, strips.count = count * width, count * part.blocks
         for p in range(part.p0, part.p1):
             row = out + p * job.out_strides.y + q * job.out_strides.x
             y_taps.spans = part.spans_y + 2 * p
@@ -298,8 +298,8 @@ cdef inline void accumulate_pixel_rows(
     cdef Taps y_bins = y_axis.bins, x_bins = x_axis.bins
     cdef Vectors bins, strips
     cdef Prefetch ahead
-    bins.start, bins.step, bins.stride = row_0, lanes, job.out_strides.y
-    strips.start, strips.step, strips.stride = strip - part.q0 * width, lanes, width
+    bins.start, bins.stride, bins.pixel_stride = row_0, lanes, job.out_strides.y
+    strips.start, strips.stride, strips.pixel_stride = strip - part.q0 * width, lanes, width
     strips.count = part.blocks
     for y in range(y_axis.first, y_axis.stop):      # places in y_axis.pixels
         y_bins.spans = bins_of_pixel(y_axis, y, clipped)

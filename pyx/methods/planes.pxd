@@ -96,7 +96,7 @@ cdef inline void accumulate_planes(
     cdef Taps y_bins = y_axis.bins, x_bins = x_axis.bins
     cdef Vectors bins, strips
     bins.start = <const real*>grad.origin - y_axis.low * grad.view.y
-    bins.step, bins.stride, bins.count = grad.view.x, grad.view.y, qs
+    bins.stride, bins.pixel_stride, bins.count = grad.view.x, grad.view.y, qs
     while y < y_axis.stop:
         rows = min(most, y_axis.stop - y)
         r = 0
@@ -106,7 +106,7 @@ cdef inline void accumulate_planes(
             y_bins.spans = bins_of_pixel(y_axis, y + r, clipped)
             simd.contract_bins(strip + r * lanes, lanes, rows * lanes, &bins, <int>some, &y_bins)
             r += some
-        strips.step, strips.stride = lanes, rows * lanes
+        strips.stride, strips.pixel_stride = lanes, rows * lanes
         r = 0
         while r < rows:      # neighbouring rows together, which most often are all of them
             together = neighbours(y_axis.pixels, y + r, y + rows) - y - r

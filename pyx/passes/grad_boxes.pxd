@@ -34,7 +34,7 @@ cdef enum:
     MAX_BOX_NUMBERS = 5            # summed as y1, y2, x1, x2, or cx, cy, w, h, angle
 
 
-cdef struct Slopes:                # of the channel blocks of a step: some groups of them
+cdef struct Slopes:                # of the channel blocks that are summed at a time: groups of them
     Walk walk
     Tile[SLOPE_BLOCKS] tiles       # of each block but the first, where they are packed
     Pixels[SLOPE_GROUPS] groups    # what is loaded of them
@@ -51,12 +51,12 @@ cdef struct Slopes:                # of the channel blocks of a step: some group
 
 cdef inline void set_groups(
         Slopes *slopes, Py_ssize_t blocks, const real *first, const View *view,
-        Py_ssize_t step) noexcept nogil:
+        Py_ssize_t stride) noexcept nogil:
     """The pixels of each group of blocks; first: pixel (0, 0) of the first block."""
     cdef Pixels *group = slopes.groups
     cdef Py_ssize_t b = 0
     while b < blocks:
-        group.start, group.step = first + b * step, step
+        group.start, group.stride = first + b * stride, stride
         group.count = min(blocks - b, <Py_ssize_t>SLOPE_BLOCKS)
         group.stride_y, group.stride_x = view.y, view.x
         group += 1
@@ -67,7 +67,7 @@ cdef inline void load_blocks(
         const LevelJob *job, Slopes *slopes, const Window *window, const Part *slots,
         real _) noexcept nogil:
     """Load a window of all blocks; slots: NULL, or the taps of a box that has few."""
-    cdef Py_ssize_t step = job.layout.tile_bytes // <Py_ssize_t>sizeof(real), b
+    cdef Py_ssize_t stride = job.layout.tile_bytes // <Py_ssize_t>sizeof(real), b
     cdef Walk *walk = &slopes.walk
     cdef real *memory = <real*>walk.scratch.tile
     cdef const real *first = memory
@@ -79,15 +79,15 @@ cdef inline void load_blocks(
     else:
         first = load(job, tile, memory, window, &view)
         if tile.in_place:
-            packed, step = 1, job.lanes
+            packed, stride = 1, job.lanes
     for b in range(1, packed):
-        tile, memory = &slopes.tiles[b], memory + step
+        tile, memory = &slopes.tiles[b], memory + stride
         if slots != NULL:
             load_taps(job, slots, tile, memory, &view)
         else:
             load(job, tile, memory, window, &view)
     first -= window.y0 * view.y + window.x0 * view.x
-    set_groups(slopes, walk.part.blocks, first, &view, step)
+    set_groups(slopes, walk.part.blocks, first, &view, stride)
 
 
 cdef inline void slopes_of_bin(
@@ -96,13 +96,13 @@ cdef inline void slopes_of_bin(
     """Add the slopes of taps y by x of a bin to the sums of each group; x: NULL in turned boxes."""
     cdef const Pixels *group = slopes.groups
     cdef real *sums = <real*>slopes.sums
-    cdef Py_ssize_t b = 0, step = slopes.bins.block
+    cdef Py_ssize_t b = 0, stride = slopes.bins.block
     while b < blocks:
         if x == NULL:
-            job.simd.add_sparse_slopes(sums, bin + b * step, step, group, &slopes.taps, y,
+            job.simd.add_sparse_slopes(sums, bin + b * stride, stride, group, &slopes.taps, y,
                                        job.box_numbers)
         else:
-            job.simd.add_slopes(sums, bin + b * step, step, group, &slopes.taps, y, x)
+            job.simd.add_slopes(sums, bin + b * stride, stride, group, &slopes.taps, y, x)
         sums += job.box_numbers * FOLDED_BYTES // <int>sizeof(real)
         group += 1
         b += SLOPE_BLOCKS
@@ -137,7 +137,7 @@ cdef inline void set_bins_of_part(const LevelJob *job, Slopes *slopes, real _) n
     """Say where the taps of a part are, and the gradient of its bins."""
     cdef Walk *walk = &slopes.walk
     slopes.taps.pixel, slopes.taps.weight = job.tables.tap_pixel, job.tables.tap_weight
-    slopes.taps.slopes, slopes.taps.step = job.tables.tap_slopes, job.tables.taps
+    slopes.taps.slopes, slopes.taps.stride = job.tables.tap_slopes, job.tables.taps
     slopes.bins = bins_of_part(job, &walk.part, walk.result, walk.tile.lanes,
                                <real*>walk.scratch.bins)
 

@@ -39,8 +39,8 @@ cdef inline void reduce_window(
     cdef int most = <int>max(STRIP_BYTES // (columns * LANE_BYTES), 1)
     cdef int p = part.p0, q, i, rows, qs = part.q1 - part.q0
     cdef Vectors window, strips
-    window.step, window.stride, window.count = view.x, view.y, columns
-    strips.step, strips.stride = row, lanes
+    window.stride, window.pixel_stride, window.count = view.x, view.y, columns
+    strips.stride, strips.pixel_stride = row, lanes
     while p < part.p1:
         rows = strips.count = min(most, part.p1 - p)
         stream_some(job.simd, queue)
@@ -164,8 +164,8 @@ cdef inline void pool_pixels(
     cdef real *row
     cdef Vectors pixels, strips
     cdef int p, q
-    pixels.step, pixels.stride, pixels.count = lanes, map.y, part.blocks
-    strips.step, strips.stride, strips.count = lanes, width, part.blocks
+    pixels.stride, pixels.pixel_stride, pixels.count = lanes, map.y, part.blocks
+    strips.stride, strips.pixel_stride, strips.count = lanes, width, part.blocks
     for p in range(part.p0, part.p1):
         row = out + p * job.out_strides.y + part.q0 * job.out_strides.x
         y = part.spans_y[2 * p]
@@ -213,11 +213,11 @@ cdef inline Winners winners_of(
     cdef const real *values = <const real*>job.result
     cdef Py_ssize_t bins = <Py_ssize_t>job.ph * job.pw, size = bins * job.channels, at, ahead
     if job.out_strides.x == 1:
-        winners.lines, winners.count, winners.step = channels, bins, bins
+        winners.lines, winners.count, winners.stride = channels, bins, bins
         at = job.tables.rows[box] * size + channel * bins
         ahead = job.tables.rows[next_box] * size + channel * bins
     else:
-        winners.lines, winners.count, winners.step = bins, channels, job.channels
+        winners.lines, winners.count, winners.stride = bins, channels, job.channels
         at = job.tables.rows[box] * size + channel
         ahead = at + job.channels
     winners.at, winners.values = job.maxima.argmax + at, values + at

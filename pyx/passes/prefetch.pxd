@@ -11,8 +11,8 @@ cdef struct Prefetch:              # runs of bytes, fetched a few cache lines at
     const char *run
     Py_ssize_t run_bytes
     Py_ssize_t at                  # in the run
-    Py_ssize_t step                # from run to run
-    Py_ssize_t row_step            # from the last run of a row to the first of the next
+    Py_ssize_t stride                # from run to run
+    Py_ssize_t row_stride            # from the last run of a row to the first of the next
     int row_runs
     int row_at
     Py_ssize_t runs                # left
@@ -25,22 +25,22 @@ cdef inline Prefetch prefetch_of(
         Py_ssize_t turns) noexcept nogil:
     """Rows x columns pixels of `lanes` channels, to be fetched in so many turns."""
     cdef Prefetch ahead
-    cdef Py_ssize_t run = columns, runs = lanes, step = strides.channel
+    cdef Py_ssize_t run = columns, runs = lanes, stride = strides.channel
     if strides.channel == 1:
-        run, runs, step = lanes, columns, strides.x
+        run, runs, stride = lanes, columns, strides.x
     elif strides.x != 1:
         rows = 0
-    if strides.y == run * (runs if step == run else 1):      # rows lie end to end
+    if strides.y == run * (runs if stride == run else 1):      # rows lie end to end
         run *= rows
         rows = min(rows, 1)
-    if step == run:
+    if stride == run:
         run *= runs
         runs = 1
     ahead.run = <const char*>source
     ahead.run_bytes = run * sizeof(real)
     ahead.at = 0
-    ahead.step = step * sizeof(real)
-    ahead.row_step = (strides.y - (runs - 1) * step) * <Py_ssize_t>sizeof(real)
+    ahead.stride = stride * sizeof(real)
+    ahead.row_stride = (strides.y - (runs - 1) * stride) * <Py_ssize_t>sizeof(real)
     ahead.row_runs = <int>runs
     ahead.row_at = 0
     ahead.runs = runs * rows
@@ -66,9 +66,9 @@ cdef inline void prefetch_some(Prefetch *ahead) noexcept nogil:
             ahead.row_at += 1
             if ahead.row_at == ahead.row_runs:
                 ahead.row_at = 0
-                ahead.run += ahead.row_step
+                ahead.run += ahead.row_stride
             else:
-                ahead.run += ahead.step
+                ahead.run += ahead.stride
 
 
 cdef inline void prefetch_taps(

@@ -123,7 +123,7 @@ cdef inline bint next_cell(
 # The tiles of the bins of a position-sensitive task, of one block.
 
 cdef inline Py_ssize_t bin_tile_bytes(const Task *task) noexcept nogil:
-    """The step from the tile of one bin to the tile of the next; 0 where all bins share one."""
+    """The stride from the tile of one bin to the tile of the next; 0 where all bins share one."""
     if task.load != COPY_ONCE:
         return 0
     return (task.y1 - task.y0) * (task.x1 - task.x0) * LANE_BYTES

@@ -19,7 +19,7 @@ from tuning cimport STRIP_BYTES
 cdef struct Axis:                  # one axis of the bins at hand
     Taps taps
     int bins
-    Py_ssize_t bin_step            # of the results, in elements
+    Py_ssize_t bin_stride            # of the results, in elements
     Py_ssize_t stride              # from pixel to pixel, in elements
     Py_ssize_t low                 # the first pixel of the window
     Py_ssize_t count               # and how many there are
@@ -39,19 +39,19 @@ cdef inline void contract(
     cdef int left = first.bins, some
     cdef Taps taps = first.taps
     cdef Vectors window, strips
-    window.start, window.step = pixels, second.stride
-    window.stride, window.count = first.stride, second.count
-    strips.start, strips.step, strips.stride = strip - second.low * lanes, row, lanes
+    window.start, window.stride = pixels, second.stride
+    window.pixel_stride, window.count = first.stride, second.count
+    strips.start, strips.stride, strips.pixel_stride = strip - second.low * lanes, row, lanes
     while left > 0:
         some = min(at_once, left)
         stream_some(simd, queue)
         simd.contract_bins(strip, row, lanes, &window, some, &taps)
         stream_some(simd, queue)
         strips.count = some
-        simd.contract_bins(bins, second.bin_step, first.bin_step, &strips, second.bins,
+        simd.contract_bins(bins, second.bin_stride, first.bin_stride, &strips, second.bins,
                            &second.taps)
         taps.spans += 2 * some
-        bins += some * first.bin_step
+        bins += some * first.bin_stride
         left -= some
 
 
@@ -63,7 +63,7 @@ cdef inline void set_axes(
     y.taps.weight = x.taps.weight = job.tables.tap_weight
     y.taps.spans, x.taps.spans = part.spans_y + 2 * part.p0, part.spans_x + 2 * part.q0
     y.bins, x.bins = part.p1 - part.p0, part.q1 - part.q0
-    y.bin_step, x.bin_step = x.bins * lanes, lanes
+    y.bin_stride, x.bin_stride = x.bins * lanes, lanes
     y.low, y.count = part.window.y0, part.window.y1 - part.window.y0
     x.low, x.count = part.window.x0, part.window.x1 - part.window.x0
     y.stride, x.stride = view.y, view.x
@@ -71,7 +71,7 @@ cdef inline void set_axes(
 
 cdef inline void sum_cell(
         const Simd *simd, const Axis *axis, Py_ssize_t low, Py_ssize_t high,
-        const Vectors *pixels, real *to, Py_ssize_t bin_step, Py_ssize_t step) noexcept nogil:
+        const Vectors *pixels, real *to, Py_ssize_t bin_stride, Py_ssize_t stride) noexcept nogil:
     """Go on with the sums of each bin along an axis: the pixels low .. high - 1 of it.
 
     The first pixels of a bin set its sums, and later ones are added.
@@ -82,7 +82,8 @@ cdef inline void sum_cell(
     taps.spans = span
     for p in range(axis.bins):
         clip(axis.taps.spans + 2 * p, taps.pixel, low, high, span)
-        simd.contract_axis(to + p * bin_step, step, pixels, &taps, span[0] > axis.taps.spans[2 * p])
+        simd.contract_axis(to + p * bin_stride, stride, pixels, &taps,
+                           span[0] > axis.taps.spans[2 * p])
 
 
 cdef inline void sum_cells(const LevelJob *job, Walk *walk, real *bins) noexcept nogil:
@@ -103,7 +104,7 @@ cdef inline void sum_cells(const LevelJob *job, Walk *walk, real *bins) noexcept
     set_axes(job, &walk.part, &view, &y, &x)
     columns = min(cell_columns(width), job.layout.strip_bytes // (y.bins * LANE_BYTES))
     rows = cell_rows(&walk.tile, window.y1 - window.y0, cell_columns(width))
-    strips.stride, strips.count = lanes, y.bins
+    strips.pixel_stride, strips.count = lanes, y.bins
     cell.x1 = window.x0
     while cell.x1 < window.x1:
         cell.x0, cell.y1 = cell.x1, window.y0
@@ -113,11 +114,11 @@ cdef inline void sum_cells(const LevelJob *job, Walk *walk, real *bins) noexcept
             cell.y0 = cell.y1
             cell.y1 = min(cell.y0 + rows, window.y1)
             pixels = load(job, &walk.tile, <real*>walk.scratch.tile, &cell, &view)
-            cells.start, cells.step = pixels - cell.y0 * view.y, view.x
-            cells.stride, cells.count = view.y, width
+            cells.start, cells.stride = pixels - cell.y0 * view.y, view.x
+            cells.pixel_stride, cells.count = view.y, width
             sum_cell(job.simd, &y, cell.y0, cell.y1, &cells, strip, width * lanes, lanes)
-        strips.start, strips.step = strip - cell.x0 * lanes, width * lanes
-        sum_cell(job.simd, &x, cell.x0, cell.x1, &strips, bins, x.bin_step, y.bin_step)
+        strips.start, strips.stride = strip - cell.x0 * lanes, width * lanes
+        sum_cell(job.simd, &x, cell.x0, cell.x1, &strips, bins, x.bin_stride, y.bin_stride)
 
 
 cdef inline void sum_block(const LevelJob *job, Walk *walk, real *bins) noexcept nogil:

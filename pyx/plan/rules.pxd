@@ -73,7 +73,7 @@ cdef extern from "plan/rules_of_cpu.h" nogil:
         int32_t *pixel
         void *weight
         void *slopes
-        long long step
+        long long stride
         int want_slopes
 
     void make_rotated(

@@ -47,8 +47,8 @@ struct sparse_out {
     long long count;
     int *pixel;   /* y and x of each tap; NULL where taps are only counted */
     void *weight; /* REAL */
-    void *slopes; /* REAL, [RULE_SLOPES][step], or NULL: derivatives of the weights */
-    long long step;
+    void *slopes; /* REAL, [RULE_SLOPES][stride], or NULL: derivatives of the weights */
+    long long stride;
     int want_slopes;
 };
 
@@ -176,7 +176,7 @@ RULE_FN void NAME(write_sums)(struct pixel_sums *sums, double n, struct sparse_o
             out->pixel[2 * out->count + 1] = sum->x;
             ((REAL *)out->weight)[out->count] = (REAL)(sum->weight / n);
             for (k = 0; out->want_slopes && k < RULE_SLOPES; k++)
-                ((REAL *)out->slopes)[k * out->step + out->count] = (REAL)(sum->slopes[k] / n);
+                ((REAL *)out->slopes)[k * out->stride + out->count] = (REAL)(sum->slopes[k] / n);
         }
         sum->y = -1;
     }
@@ -245,10 +245,10 @@ RULE_FN void NAME(add_rotated_sample)(const struct rotated_box *box, REAL at_y, 
 
 /* How many samples along an axis are summed together: as many as lie in RULE_BLOCK pixels. */
 RULE_FN long long NAME(samples_of_block)(const struct box_axis *axis) {
-    double step = fabs(axis->bin_size) / (double)axis->grid;
-    return RULE_BLOCK >= step * (double)axis->grid
+    double stride = fabs(axis->bin_size) / (double)axis->grid;
+    return RULE_BLOCK >= stride * (double)axis->grid
                ? axis->grid
-               : (long long)NAME(rule_max)(RULE_BLOCK / step, 1);
+               : (long long)NAME(rule_max)(RULE_BLOCK / stride, 1);
 }
 
 /* One row of a block of samples of a bin. */

@@ -70,7 +70,7 @@ cdef inline Py_ssize_t sparse_tables(
     cdef double area = 0
     cdef RotatedBox box
     cdef SparseOut out
-    out.count, out.step, out.want_slopes = 0, tables.taps, tables.slopes_of_tap > 0
+    out.count, out.stride, out.want_slopes = 0, tables.taps, tables.slopes_of_tap > 0
     out.pixel = tables.tap_pixel + 2 * start
     out.weight = <char*>tables.tap_weight + start * itemsize
     out.slopes = NULL if not out.want_slopes else <char*>tables.tap_slopes + start * itemsize

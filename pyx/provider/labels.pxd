@@ -81,7 +81,7 @@ cdef inline bint describe_labels(
     for axis in range(2, -1, -1):
         strides[axis] = strides[axis + 1] * maps.extents[axis + 1]
     call.maps, call.classes, call.image = maps.data, maps.extents[node.classes], strides[0]
-    call.class_step, call.row, call.column = strides[node.classes], strides[y], strides[x]
+    call.class_stride, call.row, call.column = strides[node.classes], strides[y], strides[x]
     strides[0] = strides[y] = strides[x] = call.itemsize = node.itemsize
     for axis in range(node.rank):
         extents[axis] = 1
@@ -91,11 +91,11 @@ cdef inline bint describe_labels(
             extents[axis] = call.y.pixels
         if node.order[axis] == x:
             extents[axis] = call.x.pixels
-    cdef Py_ssize_t step = node.itemsize
+    cdef Py_ssize_t stride = node.itemsize
     for axis in range(node.rank - 1, -1, -1):
         if node.order[axis] >= 0:
-            strides[node.order[axis]] = step
-        step *= extents[axis]
+            strides[node.order[axis]] = stride
+        stride *= extents[axis]
     call.out_image, call.out_row, call.out_column = strides[0], strides[y], strides[x]
     return True
 

@@ -1,6 +1,6 @@
 """Recipes: what a group computes in runs of the same extents, without Python.
 
-Python makes a recipe in the first of these runs (roicy/onnxruntime/_recipe.py).  It has steps that
+Python makes a recipe in the first of these runs (roicy/onnxruntime/_recipe.py).  It has stages that
 copy or combine numbers, and between them a call of deformable attention.  A group keeps the last
 few of its recipes, of which each run takes the one that fits.
 """
@@ -30,7 +30,7 @@ cdef extern from "<pythread.h>" nogil:      # locks that need no Python
     void PyThread_release_lock(PyThread_type_lock lock)
 
 cdef enum:
-    MOST_AXES = 8                  # of a step: _recipe.py
+    MOST_AXES = 8                  # of a stage: _recipe.py
     ROW = MOST_AXES - 1            # the last axis, along which the inner loops go
     KEPT = 4                       # recipes of a group
     NUMBERS_AT_ONCE = 1 << 15      # numbers that a thread makes at a time              # no record
@@ -46,11 +46,11 @@ cdef enum:                         # operations: _recipe.py
 cdef struct Place:                 # where an array lies
     int64_t buffer                 # the number of an input; then come the output and scratch
     int64_t dtype                  # NumPy's character
-    int64_t offset                 # in bytes, as steps
-    int64_t[MOST_AXES] steps       # of the last axes, and zeros before them
+    int64_t offset                 # in bytes, as strides
+    int64_t[MOST_AXES] strides     # of the last axes, and zeros before them
 
 
-cdef struct Step:
+cdef struct Stage:
     int64_t operation
     int64_t[MOST_AXES] extents
     Place to                       # without gaps in a row, but for copies that are not rounded
@@ -63,7 +63,7 @@ cdef struct Recipe:                # these numbers, in this order, and what func
     int64_t inputs
     int64_t keys                   # numbers that tell for which runs it is
     int64_t rank                   # of the output
-    int64_t before, after          # steps before attention, and after it
+    int64_t before, after          # stages before attention, and after it
     int64_t scratch                # bytes
     int64_t images, pixels, queries, heads, points, channels
     Place value, locations, weights, out
@@ -78,8 +78,8 @@ cdef struct Recipes:
     size_t places[1]               # of inputs among those of ONNX Runtime
 
 
-cdef struct StepCall:
-    const Step *step
+cdef struct StageCall:
+    const Stage *stage
     const Tensor *tensors
     Py_ssize_t rows, some          # rows in all, and of a task
 
@@ -97,13 +97,13 @@ cdef inline const int64_t *extents_of(const Recipe *recipe) noexcept nogil:
     return keys_of(recipe) + recipe.keys
 
 
-cdef inline const Step *steps_of(const Recipe *recipe) noexcept nogil:
-    return <const Step*>(extents_of(recipe) + recipe.rank)
+cdef inline const Stage *stages_of(const Recipe *recipe) noexcept nogil:
+    return <const Stage*>(extents_of(recipe) + recipe.rank)
 
 
 cdef inline const char *levels_of(const Recipe *recipe) noexcept nogil:
     """Scales of x and y, and then width, height and first pixel, of the level of each point."""
-    return <const char*>(steps_of(recipe) + recipe.before + recipe.after)
+    return <const char*>(stages_of(recipe) + recipe.before + recipe.after)
 
 
 cdef inline Recipe *recipe_of(bytes numbers) except NULL:
@@ -122,10 +122,10 @@ cdef inline Recipe *recipe_of(bytes numbers) except NULL:
 # --- Steps
 
 cdef inline void copy_row(
-        const Step *step, Py_ssize_t count, char *to, const char *one) noexcept nogil:
-    cdef int old = <int>step.one.dtype, new = <int>step.to.dtype
+        const Stage *stage, Py_ssize_t count, char *to, const char *one) noexcept nogil:
+    cdef int old = <int>stage.one.dtype, new = <int>stage.to.dtype
     cdef Py_ssize_t size = size_of(new), i = 0
-    cdef Py_ssize_t a = step.to.steps[ROW], b = step.one.steps[ROW]
+    cdef Py_ssize_t a = stage.to.strides[ROW], b = stage.one.strides[ROW]
     if old == new and a == size and b == size:
         memcpy(to, one, count * size)
     elif old == new and size == sizeof(int16_t):
@@ -168,18 +168,18 @@ cdef inline void combine(
 
 
 cdef inline void make_row(
-        const Step *step, Py_ssize_t count, char *to, const char *one,
+        const Stage *stage, Py_ssize_t count, char *to, const char *one,
         const char *other) noexcept nogil:
     cdef const float *x = <const float*>one
     cdef const float *y = <const float*>other
     cdef Py_ssize_t size = sizeof(float)
-    cdef Py_ssize_t a = step.one.steps[ROW] // size, b = step.other.steps[ROW] // size
-    if step.operation == COPY:
-        copy_row(step, count, to, one)
+    cdef Py_ssize_t a = stage.one.strides[ROW] // size, b = stage.other.strides[ROW] // size
+    if stage.operation == COPY:
+        copy_row(stage, count, to, one)
     elif a == 1 and b == 1:        # the compiler makes vectors of it
-        combine(step.operation, count, <float*>to, x, 1, y, 1)
+        combine(stage.operation, count, <float*>to, x, 1, y, 1)
     else:
-        combine(step.operation, count, <float*>to, x, a, y, b)
+        combine(stage.operation, count, <float*>to, x, a, y, b)
 
 
 cdef inline char *start_of(const Place *place, const Tensor *tensors) noexcept nogil:
@@ -188,44 +188,44 @@ cdef inline char *start_of(const Place *place, const Tensor *tensors) noexcept n
 
 cdef inline void make_rows(const void *given, Py_ssize_t task, char *scratch) noexcept nogil:
     """Make the rows of a task."""
-    cdef const StepCall *call = <const StepCall*>given
-    cdef const Step *step = call.step
+    cdef const StageCall *call = <const StageCall*>given
+    cdef const Stage *stage = call.stage
     cdef Py_ssize_t first = task * call.some, left = first, _
     cdef int64_t[ROW] index
-    cdef char *to = start_of(&step.to, call.tensors)
-    cdef const char *one = start_of(&step.one, call.tensors)
-    cdef const char *other = start_of(&step.other, call.tensors)
+    cdef char *to = start_of(&stage.to, call.tensors)
+    cdef const char *one = start_of(&stage.one, call.tensors)
+    cdef const char *other = start_of(&stage.other, call.tensors)
     cdef int axis
     for axis in range(ROW - 1, -1, -1):
-        index[axis] = left % step.extents[axis]
-        left //= step.extents[axis]
-        to += index[axis] * step.to.steps[axis]
-        one += index[axis] * step.one.steps[axis]
-        other += index[axis] * step.other.steps[axis]
+        index[axis] = left % stage.extents[axis]
+        left //= stage.extents[axis]
+        to += index[axis] * stage.to.strides[axis]
+        one += index[axis] * stage.one.strides[axis]
+        other += index[axis] * stage.other.strides[axis]
     for _ in range(min(call.some, call.rows - first)):
-        make_row(step, step.extents[ROW], to, one, other)
+        make_row(stage, stage.extents[ROW], to, one, other)
         for axis in range(ROW - 1, -1, -1):
             index[axis] += 1
-            to += step.to.steps[axis]
-            one += step.one.steps[axis]
-            other += step.other.steps[axis]
-            if index[axis] < step.extents[axis]:
+            to += stage.to.strides[axis]
+            one += stage.one.strides[axis]
+            other += stage.other.strides[axis]
+            if index[axis] < stage.extents[axis]:
                 break
-            to -= index[axis] * step.to.steps[axis]
-            one -= index[axis] * step.one.steps[axis]
-            other -= index[axis] * step.other.steps[axis]
+            to -= index[axis] * stage.to.strides[axis]
+            one -= index[axis] * stage.one.strides[axis]
+            other -= index[axis] * stage.other.strides[axis]
             index[axis] = 0
 
 
-cdef inline void make_step(
-        const Step *step, const Tensor *tensors, int threads, Team *team) noexcept nogil:
-    cdef StepCall call
+cdef inline void make_stage(
+        const Stage *stage, const Tensor *tensors, int threads, Team *team) noexcept nogil:
+    cdef StageCall call
     cdef Py_ssize_t tasks
     cdef int axis
-    call.step, call.tensors, call.rows = step, tensors, 1
+    call.stage, call.tensors, call.rows = stage, tensors, 1
     for axis in range(ROW):
-        call.rows *= step.extents[axis]
-    call.some = NUMBERS_AT_ONCE // step.extents[ROW] + 1
+        call.rows *= stage.extents[axis]
+    call.some = NUMBERS_AT_ONCE // stage.extents[ROW] + 1
     tasks = (call.rows + call.some - 1) // call.some
     share_tasks(
         &call, tasks, <int>min(tasks, <Py_ssize_t>threads), NULL, 0, make_rows, team)
@@ -259,8 +259,9 @@ cdef inline Attention attention_of(const Recipe *recipe, const Tensor *tensors) 
     call.value, call.locations = (
         start_of(&recipe.value, tensors), start_of(&recipe.locations, tensors))
     call.weights, call.out = start_of(&recipe.weights, tensors), start_of(&recipe.out, tensors)
-    call.image = recipe.value.steps[ROW - 3] // size
-    call.pixel, call.head = recipe.value.steps[ROW - 2] // size, recipe.value.steps[ROW - 1] // size
+    call.image = recipe.value.strides[ROW - 3] // size
+    call.pixel = recipe.value.strides[ROW - 2] // size
+    call.head = recipe.value.strides[ROW - 1] // size
     call.scale_x, call.scale_y = levels, levels + points * size
     call.width = <const int32_t*>(levels + 2 * points * size)
     call.height, call.start = call.width + points, call.width + 2 * points
@@ -270,19 +271,19 @@ cdef inline Attention attention_of(const Recipe *recipe, const Tensor *tensors) 
 cdef inline Status carry_out(
         const Recipe *recipe, Tensor *tensors, int threads, void *context) noexcept nogil:
     """Follow a recipe, when the output and scratch are there."""
-    cdef const Step *step = steps_of(recipe)
+    cdef const Stage *stage = stages_of(recipe)
     cdef Attention call = attention_of(recipe, tensors)
     cdef Team team
     cdef Error error
     cdef Py_ssize_t i
     start_session_team(&team, context)
     for i in range(recipe.before):
-        make_step(step + i, tensors, threads, &team)
+        make_stage(stage + i, tensors, threads, &team)
     if compute_attention(&call, recipe.images, size_of(<int>recipe.out.dtype), threads, &team,
                          &error) < 0:
         return status_of(&error)
     for i in range(recipe.before, recipe.before + recipe.after):
-        make_step(step + i, tensors, threads, &team)
+        make_stage(stage + i, tensors, threads, &team)
     return NULL
 
 

@@ -21,11 +21,11 @@ static NOINLINE void NAME(accumulate_bin)(void *to, ptrdiff_t row, ptrdiff_t col
 
 /* Adds to each of some pixels of an axis the weighted sum of the bins that read it.  The bins of
    pixel i are taps spans[2 * i] to spans[2 * i + 1] - 1. */
-static NOINLINE void NAME(accumulate_pixels)(void *to, ptrdiff_t pixel_step, ptrdiff_t to_step,
+static NOINLINE void NAME(accumulate_pixels)(void *to, ptrdiff_t pixel_stride, ptrdiff_t to_stride,
                                              const struct vectors *from, ptrdiff_t pixels,
                                              const int32_t *pixel, const struct taps *taps) {
     const struct vectors vectors = *from;
     struct taps bins = *taps;
     for (; pixels > 0; pixels--, pixel++, bins.spans += 2)
-        NAME(contract_span)((REAL *)to + *pixel * pixel_step, to_step, &vectors, &bins, 1);
+        NAME(contract_span)((REAL *)to + *pixel * pixel_stride, to_stride, &vectors, &bins, 1);
 }

@@ -14,18 +14,18 @@ static inline void NAME(add_product)(REAL *sums, REAL weight, const REAL *values
 }
 
 /* to[i] = (add: +=) the sum of 1 to 4 taps, a number that compilers know. */
-static FORCE_INLINE void NAME(fma_taps)(REAL *to, ptrdiff_t to_step, struct vectors from,
+static FORCE_INLINE void NAME(fma_taps)(REAL *to, ptrdiff_t to_stride, struct vectors from,
                                         const int32_t *pixel, const REAL *weight, int taps,
                                         int add) {
     const REAL *start = (const REAL *)from.start;
-    const REAL *a = start + pixel[0] * from.stride;
-    const REAL *b = start + pixel[taps > 1 ? 1 : 0] * from.stride;
-    const REAL *c = start + pixel[taps > 2 ? 2 : 0] * from.stride;
-    const REAL *d = start + pixel[taps > 3 ? 3 : 0] * from.stride;
+    const REAL *a = start + pixel[0] * from.pixel_stride;
+    const REAL *b = start + pixel[taps > 1 ? 1 : 0] * from.pixel_stride;
+    const REAL *c = start + pixel[taps > 2 ? 2 : 0] * from.pixel_stride;
+    const REAL *d = start + pixel[taps > 3 ? 3 : 0] * from.pixel_stride;
     REAL wa = weight[0], wb = weight[taps > 1 ? 1 : 0];
     REAL wc = weight[taps > 2 ? 2 : 0], wd = weight[taps > 3 ? 3 : 0];
     ptrdiff_t at = 0;
-    for (ptrdiff_t left = from.count; left > 0; left--, at += from.step, to += to_step) {
+    for (ptrdiff_t left = from.count; left > 0; left--, at += from.stride, to += to_stride) {
         REAL sums[LANES];
         if (add) {
             for (int l = 0; l < LANES; l++)
@@ -49,64 +49,64 @@ static FORCE_INLINE void NAME(fma_taps)(REAL *to, ptrdiff_t to_step, struct vect
 
 /* to[i] = (add: +=) the sum of any number of taps.  The first sums are stored, and others are added
    to them, four taps at a time. */
-static FORCE_INLINE void NAME(contract_taps)(REAL *to, ptrdiff_t to_step, struct vectors from,
+static FORCE_INLINE void NAME(contract_taps)(REAL *to, ptrdiff_t to_stride, struct vectors from,
                                              const int32_t *pixel, const REAL *weight,
                                              ptrdiff_t taps, int add) {
     if (!add) {
         if (taps == 2) {
-            NAME(fma_taps)(to, to_step, from, pixel, weight, 2, 0);
+            NAME(fma_taps)(to, to_stride, from, pixel, weight, 2, 0);
             return;
         }
         if (taps == 3) {
-            NAME(fma_taps)(to, to_step, from, pixel, weight, 3, 0);
+            NAME(fma_taps)(to, to_stride, from, pixel, weight, 3, 0);
             return;
         }
         if (taps == 1) {
-            NAME(fma_taps)(to, to_step, from, pixel, weight, 1, 0);
+            NAME(fma_taps)(to, to_stride, from, pixel, weight, 1, 0);
             return;
         }
         if (taps == 0) {
             for (ptrdiff_t i = 0; i < from.count; i++)
-                memset(to + i * to_step, 0, LANE_BYTES);
+                memset(to + i * to_stride, 0, LANE_BYTES);
             return;
         }
-        NAME(fma_taps)(to, to_step, from, pixel, weight, 4, 0);
+        NAME(fma_taps)(to, to_stride, from, pixel, weight, 4, 0);
         pixel += 4, weight += 4, taps -= 4;
     }
     for (; taps >= 4; pixel += 4, weight += 4, taps -= 4)
-        NAME(fma_taps)(to, to_step, from, pixel, weight, 4, 1);
+        NAME(fma_taps)(to, to_stride, from, pixel, weight, 4, 1);
     if (taps == 1)
-        NAME(fma_taps)(to, to_step, from, pixel, weight, 1, 1);
+        NAME(fma_taps)(to, to_stride, from, pixel, weight, 1, 1);
     else if (taps == 2)
-        NAME(fma_taps)(to, to_step, from, pixel, weight, 2, 1);
+        NAME(fma_taps)(to, to_stride, from, pixel, weight, 2, 1);
     else if (taps == 3)
-        NAME(fma_taps)(to, to_step, from, pixel, weight, 3, 1);
+        NAME(fma_taps)(to, to_stride, from, pixel, weight, 3, 1);
 }
 
-/* to[i * to_step] = (add: +=) the sum over the taps of one bin, for each lane vector i. */
-static FORCE_INLINE void NAME(contract_span)(REAL *to, ptrdiff_t to_step,
+/* to[i * to_stride] = (add: +=) the sum over the taps of one bin, for each lane vector i. */
+static FORCE_INLINE void NAME(contract_span)(REAL *to, ptrdiff_t to_stride,
                                              const struct vectors *from, const struct taps *taps,
                                              int add) {
     ptrdiff_t first = taps->spans[0], stop = taps->spans[1];
-    NAME(contract_taps)(to, to_step, *from, taps->pixel + first, (const REAL *)taps->weight + first,
-                        stop - first, add);
+    NAME(contract_taps)(to, to_stride, *from, taps->pixel + first,
+                        (const REAL *)taps->weight + first, stop - first, add);
 }
 
 /* Contracts one bin, for callers that only have the table of functions. */
-static NOINLINE void NAME(contract_axis)(void *to, ptrdiff_t to_step, const struct vectors *from,
+static NOINLINE void NAME(contract_axis)(void *to, ptrdiff_t to_stride, const struct vectors *from,
                                          const struct taps *taps, int add) {
-    NAME(contract_span)((REAL *)to, to_step, from, taps, add);
+    NAME(contract_span)((REAL *)to, to_stride, from, taps, add);
 }
 
-/* Contracts neighbouring bins, whose results lie bin_step apart. */
-static NOINLINE void NAME(contract_bins)(void *to, ptrdiff_t bin_step, ptrdiff_t to_step,
+/* Contracts neighbouring bins, whose results lie bin_stride apart. */
+static NOINLINE void NAME(contract_bins)(void *to, ptrdiff_t bin_stride, ptrdiff_t to_stride,
                                          const struct vectors *from, int bins,
                                          const struct taps *taps) {
     const struct vectors vectors = *from;
     struct taps bin = *taps;
     REAL *sums = (REAL *)to;
-    for (; bins > 0; bins--, bin.spans += 2, sums += bin_step)
-        NAME(contract_span)(sums, to_step, &vectors, &bin, 0);
+    for (; bins > 0; bins--, bin.spans += 2, sums += bin_stride)
+        NAME(contract_span)(sums, to_stride, &vectors, &bin, 0);
 }
 
 /* Contracts one bin along y and then along x.  `from` is pixel (0, x0), where x0 is the pixel of

@@ -39,11 +39,11 @@ static FORCE_INLINE void NAME(multiply_add)(VECTOR *sums, const REAL *a, const R
             NAME(FUSED_VECTOR)(NAME(load)(a + v), NAME(load)(b + v), sums[v / VECTOR_LANES]);
 }
 
-/* folded[t] = the sum over i of by[i * by_step] * from[at[t] + i * step], for 1 to 6 taps t, a
+/* folded[t] = the sum over i of by[i * by_stride] * from[at[t] + i * stride], for 1 to 6 taps t, a
    number that compilers know.  A loop over taps would not be unrolled in time to keep the sums in
    registers. */
-static FORCE_INLINE void NAME(correlate_some)(REAL *folded, const REAL *by, ptrdiff_t by_step,
-                                              const REAL *from, ptrdiff_t step, ptrdiff_t count,
+static FORCE_INLINE void NAME(correlate_some)(REAL *folded, const REAL *by, ptrdiff_t by_stride,
+                                              const REAL *from, ptrdiff_t stride, ptrdiff_t count,
                                               const ptrdiff_t *at, int taps) {
     enum { m = FOLDED_LANES, w = LANES / VECTOR_LANES };
     VECTOR sums[6][w];
@@ -52,8 +52,8 @@ static FORCE_INLINE void NAME(correlate_some)(REAL *folded, const REAL *by, ptrd
         pixel[t] = from + at[t];
     for (int t = 0; t < taps; t++)
         NAME(multiply)(sums[t], pixel[t], by);
-    for (ptrdiff_t i = step; count > 1; count--, i += step) {
-        by += by_step;
+    for (ptrdiff_t i = stride; count > 1; count--, i += stride) {
+        by += by_stride;
         NAME(multiply_add)(sums[0], pixel[0] + i, by);
         if (taps > 1)
             NAME(multiply_add)(sums[1], pixel[1] + i, by);
@@ -71,28 +71,28 @@ static FORCE_INLINE void NAME(correlate_some)(REAL *folded, const REAL *by, ptrd
 }
 
 /* Correlates any number of taps, some at a time. */
-static FORCE_INLINE void NAME(correlate)(REAL *folded, const REAL *by, ptrdiff_t by_step,
-                                         const REAL *from, ptrdiff_t step, ptrdiff_t count,
+static FORCE_INLINE void NAME(correlate)(REAL *folded, const REAL *by, ptrdiff_t by_stride,
+                                         const REAL *from, ptrdiff_t stride, ptrdiff_t count,
                                          const ptrdiff_t *at, ptrdiff_t taps) {
     enum { m = FOLDED_LANES, most = VECTOR_BYTES > 16 ? 6 : 2 };
     for (; taps >= most; taps -= most, at += most, folded += most * m)
-        NAME(correlate_some)(folded, by, by_step, from, step, count, at, most);
+        NAME(correlate_some)(folded, by, by_stride, from, stride, count, at, most);
     if (taps == 1)
-        NAME(correlate_some)(folded, by, by_step, from, step, count, at, 1);
+        NAME(correlate_some)(folded, by, by_stride, from, stride, count, at, 1);
     else if (most > 2 && taps == 2)
-        NAME(correlate_some)(folded, by, by_step, from, step, count, at, 2);
+        NAME(correlate_some)(folded, by, by_stride, from, stride, count, at, 2);
     else if (most > 2 && taps == 3)
-        NAME(correlate_some)(folded, by, by_step, from, step, count, at, 3);
+        NAME(correlate_some)(folded, by, by_stride, from, stride, count, at, 3);
     else if (most > 2 && taps == 4)
-        NAME(correlate_some)(folded, by, by_step, from, step, count, at, 4);
+        NAME(correlate_some)(folded, by, by_stride, from, stride, count, at, 4);
     else if (most > 2 && taps == 5)
-        NAME(correlate_some)(folded, by, by_step, from, step, count, at, 5);
+        NAME(correlate_some)(folded, by, by_stride, from, stride, count, at, 5);
 }
 
 /* Goes through more than MAX_TAPS taps, some rows at a time, or some taps of a row. */
 static NOIPA void NAME(add_slopes)(void *, const void *, ptrdiff_t, const struct pixels *,
                                    const struct slope_taps *, const int32_t *, const int32_t *);
-static NOINLINE void NAME(add_slopes_of_many_taps)(void *sums, const void *by, ptrdiff_t by_step,
+static NOINLINE void NAME(add_slopes_of_many_taps)(void *sums, const void *by, ptrdiff_t by_stride,
                                                    const struct pixels *from,
                                                    const struct slope_taps *taps, const int32_t *y,
                                                    const int32_t *x) {
@@ -102,7 +102,7 @@ static NOINLINE void NAME(add_slopes_of_many_taps)(void *sums, const void *by, p
         some_y[1] = y[1] - some_y[0] < rows ? y[1] : some_y[0] + rows;
         for (some_x[0] = x[0]; some_x[0] < x[1]; some_x[0] = some_x[1]) {
             some_x[1] = x[1] - some_x[0] < MAX_TAPS ? x[1] : some_x[0] + MAX_TAPS;
-            NAME(add_slopes)(sums, by, by_step, from, taps, some_y, some_x);
+            NAME(add_slopes)(sums, by, by_stride, from, taps, some_y, some_x);
         }
         if (PLANTED("taps beyond 64 are left out"))
             break;
@@ -112,11 +112,11 @@ static NOINLINE void NAME(add_slopes_of_many_taps)(void *sums, const void *by, p
 /* sums[y1, y2, x1, x2] += the gradients by the edges of a bin, FOLDED_BYTES of lanes each.  y and x
    are its taps along either axis, one or more: [first, stop).
 
-   With S[y, x] = the sum over i of by[i * by_step] * pixel (y, x) of block i, they are sums of S
+   With S[y, x] = the sum over i of by[i * by_stride] * pixel (y, x) of block i, they are sums of S
    times the weight of one axis and the slope of the other.  Nearly all bins have few taps.  The
-   function is NOIPA, since GCC would otherwise specialise it for the steps that callers pass, which
-   costs registers. */
-static NOIPA void NAME(add_slopes)(void *to, const void *by, ptrdiff_t by_step,
+   function is NOIPA, since GCC would otherwise specialise it for the strides that callers pass,
+   which costs registers. */
+static NOIPA void NAME(add_slopes)(void *to, const void *by, ptrdiff_t by_stride,
                                    const struct pixels *from, const struct slope_taps *taps,
                                    const int32_t *y, const int32_t *x) {
     enum { m = FOLDED_LANES };
@@ -124,20 +124,20 @@ static NOIPA void NAME(add_slopes)(void *to, const void *by, ptrdiff_t by_step,
     const ptrdiff_t rows = y[1] - y[0], columns = x[1] - x[0];
     const int32_t *pixel_y = taps->pixel + y[0], *pixel_x = taps->pixel + x[0];
     const REAL *weight = (const REAL *)taps->weight, *low = (const REAL *)taps->slopes;
-    const REAL *high = low + taps->step;
+    const REAL *high = low + taps->stride;
     const REAL *weight_x = weight + x[0], *low_x = low + x[0], *high_x = high + x[0];
     const REAL *weight_y = weight + y[0], *low_y = low + y[0], *high_y = high + y[0];
     ptrdiff_t at[MAX_TAPS], *next = at;
     REAL folded[MAX_TAPS * m], by_y1[m], by_y2[m], by_x1[m], by_x2[m];
     const REAL *values = folded;
     if (rows * columns > MAX_TAPS) {
-        NAME(add_slopes_of_many_taps)(to, by, by_step, from, taps, y, x);
+        NAME(add_slopes_of_many_taps)(to, by, by_stride, from, taps, y, x);
         return;
     }
     for (ptrdiff_t i = 0; i < rows; i++)
         for (ptrdiff_t j = 0; j < columns; j++)
             *next++ = pixel_y[i] * from->stride_y + pixel_x[j] * from->stride_x;
-    NAME(correlate)(folded, (const REAL *)by, by_step, (const REAL *)from->start, from->step,
+    NAME(correlate)(folded, (const REAL *)by, by_stride, (const REAL *)from->start, from->stride,
                     from->count, at, rows * columns);
     for (int l = 0; l < m; l++) {
         by_y1[l] = sums[l], by_y2[l] = sums[m + l];

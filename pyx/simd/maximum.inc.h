@@ -10,11 +10,11 @@ static inline void NAME(keep_larger)(REAL *best, const REAL *values) {
 
 /* to[i] = the largest vector i of `taps` pixels from `first` on (more: and of to[i]).  There are
    one to four, a number that compilers know. */
-static FORCE_INLINE void NAME(keep_some)(REAL *to, ptrdiff_t to_step, struct vectors from,
+static FORCE_INLINE void NAME(keep_some)(REAL *to, ptrdiff_t to_stride, struct vectors from,
                                          ptrdiff_t first, int taps, int more) {
-    const REAL *pixels = (const REAL *)from.start + first * from.stride;
-    const ptrdiff_t stride = from.stride;
-    for (ptrdiff_t left = from.count; left > 0; left--, to += to_step, pixels += from.step) {
+    const REAL *pixels = (const REAL *)from.start + first * from.pixel_stride;
+    const ptrdiff_t stride = from.pixel_stride;
+    for (ptrdiff_t left = from.count; left > 0; left--, to += to_stride, pixels += from.stride) {
         REAL best[LANES];
         for (int l = 0; l < LANES; l++)
             best[l] = more ? to[l] : LOWEST;
@@ -30,25 +30,25 @@ static FORCE_INLINE void NAME(keep_some)(REAL *to, ptrdiff_t to_step, struct vec
     }
 }
 
-/* to[i * to_step] = the largest of its taps, which follow each other; there is at least one.  The
+/* to[i * to_stride] = the largest of its taps, which follow each other; there is at least one.  The
    last of many taps overlap those before them, which changes no maximum. */
-static NOINLINE void NAME(keep_largest)(void *to, ptrdiff_t to_step, const struct vectors *from,
+static NOINLINE void NAME(keep_largest)(void *to, ptrdiff_t to_stride, const struct vectors *from,
                                         ptrdiff_t taps) {
     const struct vectors vectors = *from;
     REAL *best = (REAL *)to;
     if (taps == 1)
-        NAME(keep_some)(best, to_step, vectors, 0, 1, 0);
+        NAME(keep_some)(best, to_stride, vectors, 0, 1, 0);
     else if (taps == 2)
-        NAME(keep_some)(best, to_step, vectors, 0, 2, 0);
+        NAME(keep_some)(best, to_stride, vectors, 0, 2, 0);
     else if (taps == 3)
-        NAME(keep_some)(best, to_step, vectors, 0, 3, 0);
+        NAME(keep_some)(best, to_stride, vectors, 0, 3, 0);
     else
-        NAME(keep_some)(best, to_step, vectors, 0, 4, 0);
+        NAME(keep_some)(best, to_stride, vectors, 0, 4, 0);
     for (ptrdiff_t first = 4; first < taps; first += 4)
         if (taps - first > 2)
-            NAME(keep_some)(best, to_step, vectors, first < taps - 4 ? first : taps - 4, 4, 1);
+            NAME(keep_some)(best, to_stride, vectors, first < taps - 4 ? first : taps - 4, 4, 1);
         else
-            NAME(keep_some)(best, to_step, vectors, taps - 2, 2, 1);
+            NAME(keep_some)(best, to_stride, vectors, taps - 2, 2, 1);
 }
 
 /* Keeps the larger values, and sets `at` to `index` in the lanes where a value replaces one. */

@@ -38,19 +38,20 @@ static FORCE_INLINE void NAME(sum_number)(REAL *to, const REAL *from, ptrdiff_t 
 }
 
 /* Sums the bins of a row, along y and then along x, or with `x_first` the other way round.  Their
-   numbers are written `to_step` apart.  Bin i, of `count`, reads the plane at start + i * step. */
-static NOINLINE void NAME(sum_numbers)(void *to, ptrdiff_t to_step, const struct pixels *planes,
+   numbers are written `to_stride` apart.  Bin i, of `count`, reads the plane at start + i * stride.
+ */
+static NOINLINE void NAME(sum_numbers)(void *to, ptrdiff_t to_stride, const struct pixels *planes,
                                        const struct taps *y, const struct taps *x, int x_first) {
     const ptrdiff_t row = planes->stride_y, column = planes->stride_x;
     const REAL *from = (const REAL *)planes->start;
     REAL *number = (REAL *)to;
     struct taps bin = *x;
-    for (ptrdiff_t left = planes->count; left > 0; left--, bin.spans += 2, number += to_step) {
+    for (ptrdiff_t left = planes->count; left > 0; left--, bin.spans += 2, number += to_stride) {
         if (x_first)
             NAME(sum_number)(number, from, column, row, &bin, y);
         else
             NAME(sum_number)(number, from, row, column, y, &bin);
-        from += planes->step;
+        from += planes->stride;
     }
 }
 

@@ -1,4 +1,4 @@
-/* Packs planes into lane vectors and unpacks them.  The planes of channels lie channel_step
+/* Packs planes into lane vectors and unpacks them.  The planes of channels lie channel_stride
    elements apart.  Each pixel becomes one lane vector.  simd.h includes this file once for each
    type REAL.
 
@@ -9,36 +9,37 @@
 #define COLLIDING_BYTES 4096 /* planes that lie a multiple apart share sets of a cache (R049) */
 
 /* Packs the square of lanes from `l` on and of pixels from `x` on. */
-static FORCE_INLINE void NAME(pack_square)(const REAL *from, ptrdiff_t channel_step, int lanes,
+static FORCE_INLINE void NAME(pack_square)(const REAL *from, ptrdiff_t channel_stride, int lanes,
                                            int l, ptrdiff_t x, REAL *to) {
     enum { n = VECTOR_LANES, all = LANES };
-    NAME(transpose_square)(from + (l < lanes ? l : 0) * channel_step + x, channel_step, lanes - l,
-                           to + x * all + l, all, n, 0);
+    NAME(transpose_square)(from + (l < lanes ? l : 0) * channel_stride + x, channel_stride,
+                           lanes - l, to + x * all + l, all, n, 0);
 }
 
 /* Unpacks such a square. */
 static FORCE_INLINE void NAME(unpack_square)(const REAL *from, int lanes, int l, ptrdiff_t x,
-                                             REAL *to, ptrdiff_t channel_step) {
+                                             REAL *to, ptrdiff_t channel_stride) {
     enum { n = VECTOR_LANES, all = LANES };
-    NAME(transpose_square)(from + x * all + l, all, n, to + (l < lanes ? l : 0) * channel_step + x,
-                           channel_step, lanes - l, 0);
+    NAME(transpose_square)(from + x * all + l, all, n,
+                           to + (l < lanes ? l : 0) * channel_stride + x, channel_stride, lanes - l,
+                           0);
 }
 
 /* Packs one square after the other along the pixels of a cache line.  Where a line of a plane is
    more than one square, these follow each other.  Of large planes a cache line of each is
    prefetched, since hardware does not foresee soon enough what 16 planes need. */
-static NOINLINE void NAME(pack_squares)(const REAL *from, ptrdiff_t channel_step, int lanes,
-                                        ptrdiff_t pixels, ptrdiff_t prefetch_step, REAL *to) {
+static NOINLINE void NAME(pack_squares)(const REAL *from, ptrdiff_t channel_stride, int lanes,
+                                        ptrdiff_t pixels, ptrdiff_t prefetch_stride, REAL *to) {
     enum { n = VECTOR_LANES, all = LANES };
     for (ptrdiff_t i = 0; i < pixels; i += all) {
-        if (channel_step > LARGE_PLANE)
+        if (channel_stride > LARGE_PLANE)
             for (int l = 0; l < lanes; l++)
-                prefetch_l1(from + l * channel_step + i + prefetch_step);
+                prefetch_l1(from + l * channel_stride + i + prefetch_stride);
         for (int l = 0; l < all; l += n)
             for (int j = 0; j < all && (j == 0 || i + j < pixels); j += n) {
                 /* the last square overlaps the one before */
                 ptrdiff_t x = i + j < pixels - n ? i + j : pixels - n;
-                NAME(pack_square)(from, channel_step, lanes, l, x, to);
+                NAME(pack_square)(from, channel_stride, lanes, l, x, to);
             }
     }
 }
@@ -47,21 +48,21 @@ static NOINLINE void NAME(pack_squares)(const REAL *from, ptrdiff_t channel_step
    time, while the lines that are needed soon are asked for together.  In cache and for short runs
    squares are faster.  All lanes are a case of their own, without comparisons (R455).  This loop
    and the one of pack_squares are separate functions because one function for both was slower. */
-static NOINLINE void NAME(pack_long)(const REAL *from, ptrdiff_t channel_step, int lanes,
+static NOINLINE void NAME(pack_long)(const REAL *from, ptrdiff_t channel_stride, int lanes,
                                      ptrdiff_t pixels, REAL *to) {
     enum { n = VECTOR_LANES, w = SEGMENT_LANES, all = LANES };
     for (ptrdiff_t i = 0; i < pixels; i += all) {
         for (int l = 0; l < lanes; l++)
-            prefetch_l1(from + l * channel_step + i + LONG_PREFETCH / (int)sizeof(REAL));
+            prefetch_l1(from + l * channel_stride + i + LONG_PREFETCH / (int)sizeof(REAL));
         for (int l = 0; l < all; l += w)
             for (int j = 0; j < all && (j == 0 || i + j < pixels); j += n) {
                 ptrdiff_t x = i + j < pixels - n ? i + j : pixels - n;
                 if (lanes == all)
-                    NAME(transpose_quads)(from + l * channel_step + x, channel_step, w,
+                    NAME(transpose_quads)(from + l * channel_stride + x, channel_stride, w,
                                           to + x * all + l, all);
                 else
-                    NAME(transpose_quads)(from + (l < lanes ? l : 0) * channel_step + x,
-                                          channel_step, lanes - l, to + x * all + l, all);
+                    NAME(transpose_quads)(from + (l < lanes ? l : 0) * channel_stride + x,
+                                          channel_stride, lanes - l, to + x * all + l, all);
             }
     }
 }
@@ -79,17 +80,17 @@ static FORCE_INLINE void NAME(copy_short)(REAL *to, const REAL *from, ptrdiff_t 
 }
 
 /* Packs fewer pixels than a vector has room for. */
-static NOINLINE void NAME(pack_short)(const REAL *from, ptrdiff_t channel_step, int lanes,
-                                      ptrdiff_t pixels, ptrdiff_t prefetch_step, REAL *to) {
+static NOINLINE void NAME(pack_short)(const REAL *from, ptrdiff_t channel_stride, int lanes,
+                                      ptrdiff_t pixels, ptrdiff_t prefetch_stride, REAL *to) {
     enum { n = VECTOR_LANES, all = LANES };
     REAL runs[all * n] = {0};
-    if (channel_step > LARGE_PLANE)
+    if (channel_stride > LARGE_PLANE)
         for (int l = 0; l < lanes; l++) {
-            prefetch_l2(from + l * channel_step + prefetch_step);
-            prefetch_l2(from + l * channel_step + prefetch_step + pixels - 1);
+            prefetch_l2(from + l * channel_stride + prefetch_stride);
+            prefetch_l2(from + l * channel_stride + prefetch_stride + pixels - 1);
         }
     for (int l = 0; l < lanes; l++)
-        NAME(copy_short)(runs + l * n, from + l * channel_step, pixels);
+        NAME(copy_short)(runs + l * n, from + l * channel_stride, pixels);
     for (int l = 0; l < all; l += n)
         NAME(transpose_square)(runs + (l < lanes ? l : 0) * n, n, lanes - l, to + l, all,
                                (int)pixels, 0);
@@ -102,51 +103,51 @@ static NOINLINE void NAME(pack_short)(const REAL *from, ptrdiff_t channel_step, 
    where lines begin.  Other planes are better packed one line at a time, by pack_squares.  Of large
    planes the four lines after the next four are prefetched; to prefetch farther ahead gains
    nothing, since planes may collide in a level 2 cache too. */
-static NOINLINE void NAME(pack_colliding)(const REAL *from, ptrdiff_t channel_step, int lanes,
+static NOINLINE void NAME(pack_colliding)(const REAL *from, ptrdiff_t channel_stride, int lanes,
                                           ptrdiff_t pixels, REAL *to) {
     enum { n = VECTOR_LANES, all = LANES };
     ptrdiff_t line_start = -(ptrdiff_t)((uintptr_t)from % LANE_BYTES / sizeof(REAL));
     for (ptrdiff_t i = line_start; i < pixels; i += 4 * all) {
-        if (channel_step > LARGE_PLANE)
+        if (channel_stride > LARGE_PLANE)
             for (int l = 0; l < lanes; l++)
                 for (int j = 0; j < 4 * all; j += all)
-                    prefetch_l2(from + l * channel_step + i + j + 8 * all);
+                    prefetch_l2(from + l * channel_stride + i + j + 8 * all);
         for (int l = 0; l < all; l += n)
             for (ptrdiff_t j = i; j < pixels && j < i + 4 * all; j += n) {
                 if (j <= -n)
                     continue;
                 ptrdiff_t x = j < 0 ? 0 : j < pixels - n ? j : pixels - n;
-                NAME(pack_square)(from, channel_step, lanes, l, x, to);
+                NAME(pack_square)(from, channel_stride, lanes, l, x, to);
             }
     }
 }
 
 /* Unpacks as pack_squares packs. */
 static NOINLINE void NAME(unpack_squares)(const REAL *from, ptrdiff_t pixels, int lanes, REAL *to,
-                                          ptrdiff_t channel_step) {
+                                          ptrdiff_t channel_stride) {
     enum { n = VECTOR_LANES, all = LANES };
     for (ptrdiff_t i = 0; i < pixels; i += all)
         for (int l = 0; l < all; l += n)
             for (int j = 0; j < all && (j == 0 || i + j < pixels); j += n) {
                 ptrdiff_t x = i + j < pixels - n ? i + j : pixels - n;
-                NAME(unpack_square)(from, lanes, l, x, to, channel_step);
+                NAME(unpack_square)(from, lanes, l, x, to, channel_stride);
             }
 }
 
 /* Unpacks fewer pixels than a vector has room for.  A vector of them is read. */
 static NOINLINE void NAME(unpack_short)(const REAL *from, ptrdiff_t pixels, int lanes, REAL *to,
-                                        ptrdiff_t channel_step) {
+                                        ptrdiff_t channel_stride) {
     enum { n = VECTOR_LANES, all = LANES };
     REAL runs[all * n];
     for (int l = 0; l < all; l += n)
         NAME(transpose_square)(from + l, all, n, runs + l * n, n, n, 0);
     for (int l = 0; l < lanes; l++)
-        NAME(copy_short)(to + l * channel_step, runs + l * n, pixels);
+        NAME(copy_short)(to + l * channel_stride, runs + l * n, pixels);
 }
 
 /* Unpacks as pack_colliding packs. */
 static NOINLINE void NAME(unpack_colliding)(const REAL *from, ptrdiff_t pixels, int lanes, REAL *to,
-                                            ptrdiff_t channel_step) {
+                                            ptrdiff_t channel_stride) {
     enum { n = VECTOR_LANES, all = LANES };
     ptrdiff_t line_start = -(ptrdiff_t)((uintptr_t)to % LANE_BYTES / sizeof(REAL));
     for (ptrdiff_t i = line_start; i < pixels; i += 4 * all)
@@ -155,59 +156,59 @@ static NOINLINE void NAME(unpack_colliding)(const REAL *from, ptrdiff_t pixels, 
                 if (j <= -n)
                     continue;
                 ptrdiff_t x = j < 0 ? 0 : j < pixels - n ? j : pixels - n;
-                NAME(unpack_square)(from, lanes, l, x, to, channel_step);
+                NAME(unpack_square)(from, lanes, l, x, to, channel_stride);
             }
 }
 
 /* Unpacks past the caches, except for the ends of runs.  Returns 0 and does nothing if planes
    differ in where their lines begin, or if there are too few pixels. */
 static NOINLINE int NAME(unpack_streaming)(const REAL *from, ptrdiff_t pixels, int lanes, REAL *to,
-                                           ptrdiff_t channel_step) {
+                                           ptrdiff_t channel_stride) {
     enum { n = VECTOR_LANES, all = LANES };
     ptrdiff_t x = (ptrdiff_t)(-(uintptr_t)to % LANE_BYTES / sizeof(REAL)); /* where a line begins */
-    if (lanes < all || channel_step % all != 0 || pixels < 2 * all)
+    if (lanes < all || channel_stride % all != 0 || pixels < 2 * all)
         return 0;
     if (x > 0)
-        NAME(unpack_squares)(from, all, all, to, channel_step);
+        NAME(unpack_squares)(from, all, all, to, channel_stride);
     for (; x + all <= pixels; x += all)
         for (int l = 0; l < all; l += n)
             for (int i = 0; i < all; i += n) /* fills a line at once */
                 NAME(transpose_square)(from + (x + i) * all + l, all, n,
-                                       to + l * channel_step + x + i, channel_step, n, 1);
+                                       to + l * channel_stride + x + i, channel_stride, n, 1);
     if (x < pixels)
         NAME(unpack_squares)(from + (pixels - all) * all, all, all, to + pixels - all,
-                             channel_step);
+                             channel_stride);
     return 1;
 }
 
-static FORCE_INLINE int NAME(planes_collide)(ptrdiff_t channel_step) {
-    return channel_step * (ptrdiff_t)sizeof(REAL) % COLLIDING_BYTES == 0;
+static FORCE_INLINE int NAME(planes_collide)(ptrdiff_t channel_stride) {
+    return channel_stride * (ptrdiff_t)sizeof(REAL) % COLLIDING_BYTES == 0;
 }
 
 /* Packs neighbouring pixels of `lanes` planes into lane vectors.  The other lanes become zero.
-   prefetch_step is the distance to pixels that are needed soon; long runs do not use it. */
-static inline void NAME(planes_to_lanes)(const REAL *from, ptrdiff_t channel_step, int lanes,
-                                         ptrdiff_t pixels, ptrdiff_t prefetch_step, REAL *to) {
+   prefetch_stride is the distance to pixels that are needed soon; long runs do not use it. */
+static inline void NAME(planes_to_lanes)(const REAL *from, ptrdiff_t channel_stride, int lanes,
+                                         ptrdiff_t pixels, ptrdiff_t prefetch_stride, REAL *to) {
     if (pixels < VECTOR_LANES)
-        NAME(pack_short)(from, channel_step, lanes, pixels, prefetch_step, to);
-    else if (NAME(planes_collide)(channel_step))
-        NAME(pack_colliding)(from, channel_step, lanes, pixels, to);
-    else if (channel_step > LARGE_PLANE && pixels * (ptrdiff_t)sizeof(REAL) > LONG_PREFETCH)
-        NAME(pack_long)(from, channel_step, lanes, pixels, to);
+        NAME(pack_short)(from, channel_stride, lanes, pixels, prefetch_stride, to);
+    else if (NAME(planes_collide)(channel_stride))
+        NAME(pack_colliding)(from, channel_stride, lanes, pixels, to);
+    else if (channel_stride > LARGE_PLANE && pixels * (ptrdiff_t)sizeof(REAL) > LONG_PREFETCH)
+        NAME(pack_long)(from, channel_stride, lanes, pixels, to);
     else
-        NAME(pack_squares)(from, channel_step, lanes, pixels, prefetch_step, to);
+        NAME(pack_squares)(from, channel_stride, lanes, pixels, prefetch_stride, to);
 }
 
 /* Unpacks lane vectors into `lanes` planes.  There is room for VECTOR_BYTES of pixels to be read.
    If `streaming`, most of them bypass the caches where that is possible. */
 static inline void NAME(lanes_to_planes)(const REAL *from, ptrdiff_t pixels, int lanes, REAL *to,
-                                         ptrdiff_t channel_step, int streaming) {
-    if (streaming && NAME(unpack_streaming)(from, pixels, lanes, to, channel_step))
+                                         ptrdiff_t channel_stride, int streaming) {
+    if (streaming && NAME(unpack_streaming)(from, pixels, lanes, to, channel_stride))
         return;
     if (pixels < VECTOR_LANES)
-        NAME(unpack_short)(from, pixels, lanes, to, channel_step);
-    else if (NAME(planes_collide)(channel_step))
-        NAME(unpack_colliding)(from, pixels, lanes, to, channel_step);
+        NAME(unpack_short)(from, pixels, lanes, to, channel_stride);
+    else if (NAME(planes_collide)(channel_stride))
+        NAME(unpack_colliding)(from, pixels, lanes, to, channel_stride);
     else
-        NAME(unpack_squares)(from, pixels, lanes, to, channel_step);
+        NAME(unpack_squares)(from, pixels, lanes, to, channel_stride);
 }

@@ -29,14 +29,14 @@ static inline void NAME(weigh)(void *weights, const void *fraction_y, const void
 /* best = the larger of it and of the samples between two rows, whose pixel x0 lies at `row` and
    `next_row`. */
 static NOINLINE void NAME(keep_samples)(void *best, const void *row, const void *next_row,
-                                        ptrdiff_t step, const struct samples *samples,
+                                        ptrdiff_t stride, const struct samples *samples,
                                         const void *fraction_y) {
     const REAL *above = (const REAL *)row, *below = (const REAL *)next_row;
     const REAL *fraction = (const REAL *)samples->fraction;
     REAL sums[LANES], weights[4];
     for (ptrdiff_t s = samples->first; s < samples->stop; s++) {
-        const ptrdiff_t pixel = samples->pixel[s], x = (pixel - samples->x0) * step;
-        const ptrdiff_t next = pixel < samples->last ? x + step : x;
+        const ptrdiff_t pixel = samples->pixel[s], x = (pixel - samples->x0) * stride;
+        const ptrdiff_t next = pixel < samples->last ? x + stride : x;
         const void *corners[4] = {above + x, above + next, below + x, below + next};
         NAME(weigh)(weights, fraction_y, fraction + s);
         for (int i = 0; i < 4; i++)

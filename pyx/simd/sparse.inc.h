@@ -1,7 +1,7 @@
 /* Taps in two dimensions, of boxes that are turned: each bin has a list of pixels (y, x) with
    weights.  simd.h includes this file once for each type REAL.
 
-   taps->pixel holds two numbers a tap, y and x.  `row` and `column` are the steps from pixel to
+   taps->pixel holds two numbers a tap, y and x.  `row` and `column` are the strides from pixel to
    pixel, and an array begins at pixel (0, 0). */
 
 /* The pixel of tap t. */
@@ -20,22 +20,22 @@ static FORCE_INLINE void NAME(end_sums)(REAL *to, const REAL *sums) {
         to[l] = sums[l];
 }
 
-/* to[b * to_step] = (add: +=) the weighted pixels of bin b, of one lane vector, tap by tap.  Two
+/* to[b * to_stride] = (add: +=) the weighted pixels of bin b, of one lane vector, tap by tap.  Two
    bins are summed at a time: the taps of one bin wait for each other. */
-static NOINLINE void NAME(contract_sparse)(void *to, ptrdiff_t to_step, const void *from,
+static NOINLINE void NAME(contract_sparse)(void *to, ptrdiff_t to_stride, const void *from,
                                            ptrdiff_t row, ptrdiff_t column, int bins,
                                            const struct taps *taps, int add) {
     const int32_t *spans = taps->spans, *pixel = taps->pixel;
     const REAL *weight = (const REAL *)taps->weight;
     const REAL *pixels = (const REAL *)from;
     REAL *sums = (REAL *)to;
-    for (int left = bins; left > 0; left -= 2, spans += 4, sums += 2 * to_step) {
+    for (int left = bins; left > 0; left -= 2, spans += 4, sums += 2 * to_stride) {
         REAL a[LANES], b[LANES];
         ptrdiff_t t = spans[0], stop_a = spans[1], u = 0, stop_b = 0;
         NAME(begin_sums)(a, sums, add);
         if (left > 1) {
             u = spans[2], stop_b = spans[3];
-            NAME(begin_sums)(b, sums + to_step, add);
+            NAME(begin_sums)(b, sums + to_stride, add);
         }
         for (; t < stop_a && u < stop_b; t++, u++) {
             NAME(add_product)(a, weight[t], NAME(tap_at)(pixels, row, column, pixel, t));
@@ -47,20 +47,20 @@ static NOINLINE void NAME(contract_sparse)(void *to, ptrdiff_t to_step, const vo
             NAME(add_product)(b, weight[u], NAME(tap_at)(pixels, row, column, pixel, u));
         NAME(end_sums)(sums, a);
         if (left > 1)
-            NAME(end_sums)(sums + to_step, b);
+            NAME(end_sums)(sums + to_stride, b);
     }
 }
 
-/* to[b * to_step + i] = the weighted pixels of bin b, of lane vectors i that lie together.  Some
+/* to[b * to_stride + i] = the weighted pixels of bin b, of lane vectors i that lie together.  Some
    vectors are summed at a time. */
-static NOINLINE void NAME(contract_sparse_pixels)(void *to, ptrdiff_t to_step, const void *from,
+static NOINLINE void NAME(contract_sparse_pixels)(void *to, ptrdiff_t to_stride, const void *from,
                                                   ptrdiff_t row, ptrdiff_t column, int bins,
                                                   const struct taps *taps, ptrdiff_t vectors) {
     const int32_t *spans = taps->spans, *pixel = taps->pixel;
     const REAL *weight = (const REAL *)taps->weight;
     const REAL *pixels = (const REAL *)from;
     REAL *sums = (REAL *)to;
-    for (int left = bins; left > 0; left--, spans += 2, sums += to_step) {
+    for (int left = bins; left > 0; left--, spans += 2, sums += to_stride) {
         ptrdiff_t v = 0;
         for (; v + 4 <= vectors; v += 4) {
             REAL a[LANES] = {0}, b[LANES] = {0}, c[LANES] = {0}, d[LANES] = {0};
@@ -107,8 +107,8 @@ static NOINLINE void NAME(accumulate_sparse)(void *to, ptrdiff_t row, ptrdiff_t 
 
 /* sums[k] += slope k of some taps of a bin times the gradient of their weights, FOLDED_BYTES of
    lanes each, for `slopes` slopes.  The gradient of a weight is the sum over i of
-   by[i * by_step] * the pixel of block i. */
-static NOINLINE void NAME(add_sparse_slopes)(void *sums, const void *by, ptrdiff_t by_step,
+   by[i * by_stride] * the pixel of block i. */
+static NOINLINE void NAME(add_sparse_slopes)(void *sums, const void *by, ptrdiff_t by_stride,
                                              const struct pixels *from,
                                              const struct slope_taps *taps, const int32_t *span,
                                              int slopes) {
@@ -121,10 +121,10 @@ static NOINLINE void NAME(add_sparse_slopes)(void *sums, const void *by, ptrdiff
         some = left < MAX_TAPS ? left : MAX_TAPS;
         for (ptrdiff_t i = 0; i < some; i++, pixel += 2)
             at[i] = pixel[0] * from->stride_y + pixel[1] * from->stride_x;
-        NAME(correlate)(folded, (const REAL *)by, by_step, (const REAL *)from->start, from->step,
-                        from->count, at, some);
+        NAME(correlate)(folded, (const REAL *)by, by_stride, (const REAL *)from->start,
+                        from->stride, from->count, at, some);
         for (int k = 0; k < slopes; k++)
             for (ptrdiff_t i = 0; i < some; i++)
-                NAME(add_folded)((REAL *)sums + k * m, slope[k * taps->step + i], folded + i * m);
+                NAME(add_folded)((REAL *)sums + k * m, slope[k * taps->stride + i], folded + i * m);
     }
 }

@@ -1,6 +1,6 @@
 /* What functions on lane vectors take: the structs that C and Cython share.
 
-   Steps and strides are elements, and counts are lane vectors, unless a comment says otherwise. */
+   Strides are elements, and counts are lane vectors, unless a comment says otherwise. */
 #ifndef ROICY_SIMD_STRUCTS_H
 #define ROICY_SIMD_STRUCTS_H
 
@@ -62,25 +62,25 @@ struct taps {
     const void *weight;   /* REAL, of a tap */
 };
 
-/* Lane vector i, of `count`, of pixel j lies at start + i * step + j * stride. */
+/* Lane vector i, of `count`, of pixel j lies at start + i * stride + j * pixel_stride. */
 struct vectors {
     const void *start;
-    ptrdiff_t step, stride, count;
+    ptrdiff_t stride, pixel_stride, count;
 };
 
-/* Block i, of `count`, of pixel (y, x) lies at start + i * step + y * stride_y + x * stride_x. */
+/* Block i, of `count`, of pixel (y, x) lies at start + i * stride + y * stride_y + x * stride_x. */
 struct pixels {
     const void *start;
-    ptrdiff_t step, count, stride_y, stride_x;
+    ptrdiff_t stride, count, stride_y, stride_x;
 };
 
 /* The taps of all bins, and by how much weights change with each number of a box: slope k of tap t
-   is slopes[k * step + t].  Numbers are the low and the high edge of an axis, or those of a turned
-   box, whose taps have two pixels, y and x. */
+   is slopes[k * stride + t].  Numbers are the low and the high edge of an axis, or those of a
+   turned box, whose taps have two pixels, y and x. */
 struct slope_taps {
     const int32_t *pixel;
     const void *weight, *slopes; /* REAL */
-    ptrdiff_t step;
+    ptrdiff_t stride;
 };
 
 /* Samples of a bin in one row: sample s lies fraction[s] behind pixel[s]. */
@@ -93,12 +93,12 @@ struct samples {
     int products;   /* products are compared, and not the sums of four */
 };
 
-/* Lines of `count` numbers, step elements apart: the index of the pixel that won each bin (at), and
-   the gradient of the bin (values).  next_at and next_values are lines that are prefetched. */
+/* Lines of `count` numbers, `stride` elements apart: the index of the pixel that won each bin (at),
+   and the gradient of the bin (values).  next_at and next_values are lines that are prefetched. */
 struct winners {
     const int32_t *at;
     const void *values; /* REAL */
-    ptrdiff_t lines, count, step;
+    ptrdiff_t lines, count, stride;
     const int32_t *next_at;
     const void *next_values; /* REAL */
 };

@@ -65,13 +65,13 @@ cdef extern from "simd/structs.h":
 
     ctypedef struct Vectors "struct vectors":
         const void *start
-        Py_ssize_t step
         Py_ssize_t stride
+        Py_ssize_t pixel_stride
         Py_ssize_t count
 
     ctypedef struct Pixels "struct pixels":
         const void *start
-        Py_ssize_t step
+        Py_ssize_t stride
         Py_ssize_t count
         Py_ssize_t stride_y
         Py_ssize_t stride_x
@@ -80,7 +80,7 @@ cdef extern from "simd/structs.h":
         const int32_t *pixel
         const void *weight
         const void *slopes
-        Py_ssize_t step
+        Py_ssize_t stride
 
     ctypedef struct Samples "struct samples":
         const int32_t *pixel
@@ -96,7 +96,7 @@ cdef extern from "simd/structs.h":
         const void *values
         Py_ssize_t lines
         Py_ssize_t count
-        Py_ssize_t step
+        Py_ssize_t stride
         const int32_t *next_at
         const void *next_values
 

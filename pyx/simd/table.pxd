@@ -22,16 +22,16 @@ cdef extern from "simd/table.h":
         void (*load_slots)(
             const Tile *tile, const int32_t *pixel, const Window *slots, void *to) noexcept nogil
         void (*load_bins)(
-            const Tile *tile, Py_ssize_t channel, Py_ssize_t bin_step, int bins,
+            const Tile *tile, Py_ssize_t channel, Py_ssize_t bin_stride, int bins,
             void *to) noexcept nogil
         void (*store_bins)(
-            const Tile *tile, Py_ssize_t channel, Py_ssize_t bin_step, int bins,
+            const Tile *tile, Py_ssize_t channel, Py_ssize_t bin_stride, int bins,
             const void *source) noexcept nogil
         void (*unpack)(
             const void *source, Py_ssize_t rows, Py_ssize_t columns, void *to,
             const Target *target) noexcept nogil
         void (*put_pixels)(
-            const void *source, Py_ssize_t count, Py_ssize_t width, void *to, Py_ssize_t step,
+            const void *source, Py_ssize_t count, Py_ssize_t width, void *to, Py_ssize_t stride,
             int store) noexcept nogil
         void (*clear)(
             void *to, const Strides *strides, Py_ssize_t channels, Py_ssize_t rows,
@@ -39,10 +39,10 @@ cdef extern from "simd/table.h":
 
         # contract.inc.h
         void (*contract_axis)(
-            void *to, Py_ssize_t to_step, const Vectors *source, const Taps *taps,
+            void *to, Py_ssize_t to_stride, const Vectors *source, const Taps *taps,
             bint add) noexcept nogil
         void (*contract_bins)(
-            void *to, Py_ssize_t bin_step, Py_ssize_t to_step, const Vectors *source, int bins,
+            void *to, Py_ssize_t bin_stride, Py_ssize_t to_stride, const Vectors *source, int bins,
             const Taps *taps) noexcept nogil
         void (*contract_bin)(
             void *to, void *strip, const void *source, Py_ssize_t row, Py_ssize_t column,
@@ -53,17 +53,17 @@ cdef extern from "simd/table.h":
             void *to, Py_ssize_t row, Py_ssize_t column, const void *gradient, const Taps *y,
             const Taps *x) noexcept nogil
         void (*accumulate_pixels)(
-            void *to, Py_ssize_t pixel_step, Py_ssize_t to_step, const Vectors *source,
+            void *to, Py_ssize_t pixel_stride, Py_ssize_t to_stride, const Vectors *source,
             Py_ssize_t pixels, const int32_t *pixel, const Taps *taps) noexcept nogil
 
         # correlate.inc.h
         void (*add_slopes)(
-            void *sums, const void *by, Py_ssize_t by_step, const Pixels *source,
+            void *sums, const void *by, Py_ssize_t by_stride, const Pixels *source,
             const SlopeTaps *taps, const int32_t *y, const int32_t *x) noexcept nogil
 
         # maximum.inc.h
         void (*keep_largest)(
-            void *to, Py_ssize_t to_step, const Vectors *source, Py_ssize_t taps) noexcept nogil
+            void *to, Py_ssize_t to_stride, const Vectors *source, Py_ssize_t taps) noexcept nogil
         void (*search_pixels)(
             void *best, int32_t *best_at, const Pixels *pixels, Py_ssize_t rows,
             Py_ssize_t columns, int32_t index, Py_ssize_t width) noexcept nogil
@@ -72,7 +72,7 @@ cdef extern from "simd/table.h":
         void (*weigh)(
             void *weights, const void *fraction_y, const void *fraction_x) noexcept nogil
         void (*keep_samples)(
-            void *best, const void *row, const void *next_row, Py_ssize_t step,
+            void *best, const void *row, const void *next_row, Py_ssize_t stride,
             const Samples *samples, const void *fraction_y) noexcept nogil
         void (*keep_winners)(
             void *best, int32_t *at, const void *const *corners, const void *weights,
@@ -82,7 +82,7 @@ cdef extern from "simd/table.h":
 
         # numbers.inc.h
         void (*sum_numbers)(
-            void *to, Py_ssize_t to_step, const Pixels *planes, const Taps *y, const Taps *x,
+            void *to, Py_ssize_t to_stride, const Pixels *planes, const Taps *y, const Taps *x,
             bint x_first) noexcept nogil
         void (*sum_rows)(
             void *to, const void *source, Py_ssize_t row, Py_ssize_t column, Py_ssize_t columns,
@@ -95,21 +95,21 @@ cdef extern from "simd/table.h":
         bint (*any_outside)(
             const int32_t *index, Py_ssize_t count, int32_t pixels) noexcept nogil
         bint (*add_winners)(
-            void *plane, Py_ssize_t line_step, Py_ssize_t step, Py_ssize_t pixel_step,
+            void *plane, Py_ssize_t line_stride, Py_ssize_t stride, Py_ssize_t pixel_stride,
             const Winners *winners, const PlaneRows *rows) noexcept nogil
 
         # sparse.inc.h
         void (*contract_sparse)(
-            void *to, Py_ssize_t to_step, const void *source, Py_ssize_t row, Py_ssize_t column,
+            void *to, Py_ssize_t to_stride, const void *source, Py_ssize_t row, Py_ssize_t column,
             int bins, const Taps *taps, bint add) noexcept nogil
         void (*contract_sparse_pixels)(
-            void *to, Py_ssize_t to_step, const void *source, Py_ssize_t row, Py_ssize_t column,
+            void *to, Py_ssize_t to_stride, const void *source, Py_ssize_t row, Py_ssize_t column,
             int bins, const Taps *taps, Py_ssize_t vectors) noexcept nogil
         void (*accumulate_sparse)(
             void *to, Py_ssize_t row, Py_ssize_t column, const void *source, Py_ssize_t vectors,
             const Taps *taps, const Py_ssize_t *window) noexcept nogil
         void (*add_sparse_slopes)(
-            void *sums, const void *by, Py_ssize_t by_step, const Pixels *source,
+            void *sums, const void *by, Py_ssize_t by_stride, const Pixels *source,
             const SlopeTaps *taps, const int32_t *span, int slopes) noexcept nogil
 
         # convert.h

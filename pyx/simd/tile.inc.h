@@ -12,28 +12,28 @@
 /* Rows x columns pixels of `lanes` channels into to[y][x][lane]. */
 static NOINLINE void NAME(pack)(const void *from, const struct strides *strides, int lanes,
                                 ptrdiff_t rows, ptrdiff_t columns, void *to) {
-    const struct strides step = *strides;
+    const struct strides stride = *strides;
     const REAL *row = (const REAL *)from;
     REAL *at = (REAL *)to;
-    if (step.x == 1 && step.y == columns) { /* rows lie end to end: one long row */
+    if (stride.x == 1 && stride.y == columns) { /* rows lie end to end: one long row */
         columns *= rows;
         rows = 1;
     }
-    for (; rows > 0; rows--, row += step.y, at += columns * LANES) {
-        if (step.x == 1 && columns >= MIN_TRANSPOSE_PIXELS)
-            NAME(planes_to_lanes)(row, step.channel, lanes, columns, step.y, at);
-        else if (lanes == LANES && step.channel == 1)
+    for (; rows > 0; rows--, row += stride.y, at += columns * LANES) {
+        if (stride.x == 1 && columns >= MIN_TRANSPOSE_PIXELS)
+            NAME(planes_to_lanes)(row, stride.channel, lanes, columns, stride.y, at);
+        else if (lanes == LANES && stride.channel == 1)
             for (ptrdiff_t x = 0; x < columns; x++)
-                memcpy(at + x * LANES, row + x * step.x, LANE_BYTES);
-        else if (step.channel == 1)
+                memcpy(at + x * LANES, row + x * stride.x, LANE_BYTES);
+        else if (stride.channel == 1)
             for (ptrdiff_t x = 0; x < columns; x++) {
                 memset(at + x * LANES, 0, LANE_BYTES);
-                NAME(copy_short)(at + x * LANES, row + x * step.x, lanes);
+                NAME(copy_short)(at + x * LANES, row + x * stride.x, lanes);
             }
         else
             for (ptrdiff_t x = 0; x < columns; x++) {
                 for (int l = 0; l < lanes; l++)
-                    at[x * LANES + l] = row[l * step.channel + x * step.x];
+                    at[x * LANES + l] = row[l * stride.channel + x * stride.x];
                 for (int l = lanes; l < LANES; l++)
                     at[x * LANES + l] = 0;
             }
@@ -43,31 +43,32 @@ static NOINLINE void NAME(pack)(const void *from, const struct strides *strides,
 /* Packs pixels of a map of a small type, a few at a time. */
 static NOINLINE void NAME(pack_widened)(const char *from, int dtype, const struct strides *strides,
                                         int lanes, ptrdiff_t rows, ptrdiff_t columns, REAL *to) {
-    const struct strides step = *strides, run_step = {0, WIDEN_PIXELS, 0, 1};
+    const struct strides stride = *strides, run_stride = {0, WIDEN_PIXELS, 0, 1};
     const ptrdiff_t size = small_size(dtype);
     REAL run[LANES * WIDEN_PIXELS];
-    if (step.x == 1 && step.y == columns) {
+    if (stride.x == 1 && stride.y == columns) {
         columns *= rows;
         rows = 1;
     }
-    const int runs = step.x == 1 && columns > 1;
+    const int runs = stride.x == 1 && columns > 1;
     for (int l = lanes; l < LANES; l++)
         run[l] = 0;
-    for (; rows > 0; rows--, from += step.y * size, to += columns * LANES)
+    for (; rows > 0; rows--, from += stride.y * size, to += columns * LANES)
         for (ptrdiff_t x = 0, count; x < columns; x += count) {
             count = !runs ? 1 : columns - x < WIDEN_PIXELS ? columns - x : WIDEN_PIXELS;
             if (runs) {
                 for (int l = 0; l < lanes; l++)
-                    NAME(widen)(from + (l * step.channel + x) * size, dtype, count,
+                    NAME(widen)(from + (l * stride.channel + x) * size, dtype, count,
                                 run + l * WIDEN_PIXELS);
-                NAME(pack)(run, &run_step, lanes, 1, count, to + x * LANES);
+                NAME(pack)(run, &run_stride, lanes, 1, count, to + x * LANES);
                 continue;
             }
-            if (step.channel == 1)
-                NAME(widen)(from + x * step.x * size, dtype, lanes, run);
+            if (stride.channel == 1)
+                NAME(widen)(from + x * stride.x * size, dtype, lanes, run);
             else
                 for (int l = 0; l < lanes; l++)
-                    NAME(widen)(from + (l * step.channel + x * step.x) * size, dtype, 1, run + l);
+                    NAME(widen)(from + (l * stride.channel + x * stride.x) * size, dtype, 1,
+                                run + l);
             memcpy(to + x * LANES, run, LANE_BYTES);
         }
 }
@@ -85,7 +86,7 @@ static NOINLINE void NAME(read_pixels)(const struct tile *tile, ptrdiff_t y, ptr
 }
 
 /* Packs a window that the tile does not hold, alone or with rows around it, into `memory`.  Returns
-   where pixel (y0, x0) of the window lies, and sets the steps from pixel to pixel. */
+   where pixel (y0, x0) of the window lies, and sets the strides from pixel to pixel. */
 static NOINLINE const void *NAME(load_rows)(struct tile *tile, void *memory,
                                             const struct window *window, struct view *view) {
     const ptrdiff_t width = tile->x1 - tile->x0, rows = window->y1 - window->y0;
@@ -132,12 +133,12 @@ static NOINLINE void NAME(load_slots)(const struct tile *tile, const int32_t *pi
 }
 
 /* Channels last, neighbouring bins of a position-sensitive operator lie together in a pixel.  They
-   are transposed like a row of pixels, into one tile for each bin, bin_step bytes apart.  `tile` is
-   of the first bin, and `channel` is the stride of the channels of the map. */
+   are transposed like a row of pixels, into one tile for each bin, bin_stride bytes apart.  `tile`
+   is of the first bin, and `channel` is the stride of the channels of the map. */
 
 /* Packs the pixels of all bins from (top, x0) to (bottom, x1), as [bin][y][x][lane]. */
-static NOINLINE void NAME(load_bins)(const struct tile *tile, ptrdiff_t channel, ptrdiff_t bin_step,
-                                     int bins, void *to) {
+static NOINLINE void NAME(load_bins)(const struct tile *tile, ptrdiff_t channel,
+                                     ptrdiff_t bin_stride, int bins, void *to) {
     struct tile block = *tile;
     const ptrdiff_t column = tile->strides.x * tile->itemsize;
     const ptrdiff_t lane = tile->strides.channel * tile->itemsize;
@@ -151,28 +152,28 @@ static NOINLINE void NAME(load_bins)(const struct tile *tile, ptrdiff_t channel,
                 prefetch_l2(block.plane + COPY_PIXELS_AHEAD * column + l * lane);
             NAME(read_pixels)(&block, 0, 0, 1, bins, pixel);
             for (int z = 0; z < bins; z++)
-                memcpy(at + z * bin_step, pixel + z * LANES, LANE_BYTES);
+                memcpy(at + z * bin_stride, pixel + z * LANES, LANE_BYTES);
         }
 }
 
 /* As unpack, in place. */
 static inline void NAME(unpack_rows)(const REAL *from, ptrdiff_t rows, ptrdiff_t columns, REAL *to,
                                      const struct strides *strides, int lanes, int streaming) {
-    const struct strides step = *strides;
+    const struct strides stride = *strides;
     const int missing = VECTOR_BYTES == 32 && PLANTED("AVX2 leaves out a lane");
-    for (; rows > 0; rows--, from += columns * LANES, to += step.y) {
-        if (step.x == 1 && columns > 1)
-            NAME(lanes_to_planes)(from, columns, lanes, to, step.channel, streaming);
-        else if (lanes == LANES && step.channel == 1)
+    for (; rows > 0; rows--, from += columns * LANES, to += stride.y) {
+        if (stride.x == 1 && columns > 1)
+            NAME(lanes_to_planes)(from, columns, lanes, to, stride.channel, streaming);
+        else if (lanes == LANES && stride.channel == 1)
             for (ptrdiff_t x = 0; x < columns; x++)
-                memcpy(to + x * step.x, from + x * LANES, LANE_BYTES);
-        else if (step.channel == 1)
+                memcpy(to + x * stride.x, from + x * LANES, LANE_BYTES);
+        else if (stride.channel == 1)
             for (ptrdiff_t x = 0; x < columns; x++)
-                NAME(copy_short)(to + x * step.x, from + x * LANES, lanes - missing);
+                NAME(copy_short)(to + x * stride.x, from + x * LANES, lanes - missing);
         else
             for (ptrdiff_t x = 0; x < columns; x++)
                 for (int l = 0; l < lanes; l++)
-                    to[x * step.x + l * step.channel] = from[x * LANES + l];
+                    to[x * stride.x + l * stride.channel] = from[x * LANES + l];
     }
 }
 
@@ -207,7 +208,7 @@ static NOINLINE void NAME(unpack)(const void *from, ptrdiff_t rows, ptrdiff_t co
 
 /* from[bin][y][x][lane] into the pixels that load_bins reads. */
 static NOINLINE void NAME(store_bins)(const struct tile *tile, ptrdiff_t channel,
-                                      ptrdiff_t bin_step, int bins, const void *from) {
+                                      ptrdiff_t bin_stride, int bins, const void *from) {
     struct strides strides = tile->strides;
     REAL pixel[LANES * BINS_TOGETHER] = {0};
     const char *at = (const char *)from;
@@ -215,23 +216,23 @@ static NOINLINE void NAME(store_bins)(const struct tile *tile, ptrdiff_t channel
     for (ptrdiff_t y = tile->top; y < tile->bottom; y++)
         for (ptrdiff_t x = tile->x0; x < tile->x1; x++, at += LANE_BYTES) {
             for (int z = 0; z < bins; z++)
-                memcpy(pixel + z * LANES, at + z * bin_step, LANE_BYTES);
+                memcpy(pixel + z * LANES, at + z * bin_stride, LANE_BYTES);
             NAME(unpack_rows)(pixel, 1, bins,
                               (REAL *)tile->plane + y * tile->strides.y + x * tile->strides.x,
                               &strides, tile->lanes, 0);
         }
 }
 
-/* Writes pixels of `width` channels, which lie end to end, to pixels that lie `step` apart. */
+/* Writes pixels of `width` channels, which lie end to end, to pixels that lie `stride` apart. */
 static NOINLINE void NAME(put_pixels)(const void *from, ptrdiff_t count, ptrdiff_t width, void *to,
-                                      ptrdiff_t step, int store) {
+                                      ptrdiff_t stride, int store) {
     const REAL *pixels = (const REAL *)from;
     REAL *at = (REAL *)to;
-    if (step == width) {
+    if (stride == width) {
         width *= count;
         count = 1;
     }
-    for (; count > 0; count--, at += step, pixels += width)
+    for (; count > 0; count--, at += stride, pixels += width)
         if (store == STREAMING)
             stream_copy(at, pixels, (size_t)width * sizeof(REAL));
         else
@@ -241,28 +242,28 @@ static NOINLINE void NAME(put_pixels)(const void *from, ptrdiff_t count, ptrdiff
 /* Zeros in rows x columns pixels, in as few long runs as there can be. */
 static NOINLINE void NAME(clear)(void *to, const struct strides *strides, ptrdiff_t channels,
                                  ptrdiff_t rows, ptrdiff_t columns) {
-    const struct strides step = *strides;
+    const struct strides stride = *strides;
     ptrdiff_t run = 1;
-    if (step.y == columns * step.x) { /* rows lie end to end */
+    if (stride.y == columns * stride.x) { /* rows lie end to end */
         columns *= rows;
         rows = 1;
     }
-    if (step.channel == 1) {
+    if (stride.channel == 1) {
         run = channels;
         channels = 1;
     }
-    if (step.x == run) { /* and so do pixels */
+    if (stride.x == run) { /* and so do pixels */
         run *= columns;
         columns = 1;
     }
-    if (rows == 1 && step.channel == run) {
+    if (rows == 1 && stride.channel == run) {
         run *= channels;
         channels = 1;
     }
     for (ptrdiff_t c = 0; c < channels; c++)
         for (ptrdiff_t y = 0; y < rows; y++)
             for (ptrdiff_t x = 0; x < columns; x++)
-                memset((REAL *)to + c * step.channel + y * step.y + x * step.x, 0,
+                memset((REAL *)to + c * stride.channel + y * stride.y + x * stride.x, 0,
                        (size_t)run * sizeof(REAL));
 }
 

@@ -2,12 +2,12 @@
    each type REAL. */
 
 #ifdef HAVE_SHUFFLES
-/* Loads `rows` vectors that lie `step` apart, and fills up to `count` vectors with zeros. */
-static FORCE_INLINE void NAME(load_vectors)(VECTOR *a, int count, const REAL *from, ptrdiff_t step,
-                                            int rows) {
+/* Loads `rows` vectors that lie `stride` apart, and fills up to `count` vectors with zeros. */
+static FORCE_INLINE void NAME(load_vectors)(VECTOR *a, int count, const REAL *from,
+                                            ptrdiff_t stride, int rows) {
     for (int i = 0; i < count; i++)
         if (i < rows)
-            a[i] = NAME(load)(from + i * step);
+            a[i] = NAME(load)(from + i * stride);
         else
             a[i] = (VECTOR){0};
 }
@@ -26,12 +26,12 @@ static FORCE_INLINE void NAME(split_segments)(VECTOR a, VECTOR b, VECTOR *low, V
 
 /* Transposes a square of VECTOR_BYTES of planes and of pixels.  There are `rows` planes, the others
    count as zeros; the first `columns` pixels are stored, past the caches if `streaming`. */
-static FORCE_INLINE void NAME(transpose_square)(const REAL *from, ptrdiff_t from_step, int rows,
-                                                REAL *to, ptrdiff_t to_step, int columns,
+static FORCE_INLINE void NAME(transpose_square)(const REAL *from, ptrdiff_t from_stride, int rows,
+                                                REAL *to, ptrdiff_t to_stride, int columns,
                                                 int streaming) {
     enum { n = VECTOR_LANES, w = SEGMENT_LANES };
     VECTOR a[n], t[4];
-    NAME(load_vectors)(a, n, from, from_step, rows);
+    NAME(load_vectors)(a, n, from, from_stride, rows);
     for (int i = 0; i < n; i += w)
         NAME(transpose_segments)(a + i);
     if (VECTOR_BYTES == 32)
@@ -46,55 +46,56 @@ static FORCE_INLINE void NAME(transpose_square)(const REAL *from, ptrdiff_t from
         }
     for (int i = 0; i < n && i < columns; i++)
         if (streaming)
-            STREAM(to + i * to_step, a[i]);
+            STREAM(to + i * to_stride, a[i]);
         else
-            NAME(store)(to + i * to_step, a[i]);
+            NAME(store)(to + i * to_stride, a[i]);
 }
 
-/* Stores the segments of a vector `step` elements apart. */
-static FORCE_INLINE void NAME(store_segments)(REAL *to, ptrdiff_t step, VECTOR a) {
+/* Stores the segments of a vector `stride` elements apart. */
+static FORCE_INLINE void NAME(store_segments)(REAL *to, ptrdiff_t stride, VECTOR a) {
     typedef double segment
         __attribute__((vector_size(SEGMENT_BYTES), aligned(sizeof(REAL)), may_alias));
     vector_double from = (vector_double)a;
     *(segment *)to = __builtin_shufflevector(from, from, 0, 1);
 #if VECTOR_BYTES >= 32
-    *(segment *)(to + step) = __builtin_shufflevector(from, from, 2, 3);
+    *(segment *)(to + stride) = __builtin_shufflevector(from, from, 2, 3);
 #endif
 #if VECTOR_BYTES == 64
-    *(segment *)(to + 2 * step) = __builtin_shufflevector(from, from, 4, 5);
-    *(segment *)(to + 3 * step) = __builtin_shufflevector(from, from, 6, 7);
+    *(segment *)(to + 2 * stride) = __builtin_shufflevector(from, from, 4, 5);
+    *(segment *)(to + 3 * stride) = __builtin_shufflevector(from, from, 6, 7);
 #endif
-    (void)step;
+    (void)stride;
 }
 
 /* Transposes SEGMENT_BYTES of planes and VECTOR_BYTES of pixels.  It needs no round across
    segments, but two to four times as many stores as transpose_square. */
-static FORCE_INLINE void NAME(transpose_quads)(const REAL *from, ptrdiff_t from_step, int rows,
-                                               REAL *to, ptrdiff_t to_step) {
+static FORCE_INLINE void NAME(transpose_quads)(const REAL *from, ptrdiff_t from_stride, int rows,
+                                               REAL *to, ptrdiff_t to_stride) {
     enum { w = SEGMENT_LANES };
     VECTOR a[w];
-    NAME(load_vectors)(a, w, from, from_step, rows);
+    NAME(load_vectors)(a, w, from, from_stride, rows);
     NAME(transpose_segments)(a);
-    for (int i = 0; i < w; i++, to += to_step)
-        NAME(store_segments)(to, w * to_step, a[i]);
+    for (int i = 0; i < w; i++, to += to_stride)
+        NAME(store_segments)(to, w * to_stride, a[i]);
 }
 #else
-static inline void NAME(transpose_plain)(const REAL *from, ptrdiff_t from_step, int rows, REAL *to,
-                                         ptrdiff_t to_step, int columns, int planes) {
+static inline void NAME(transpose_plain)(const REAL *from, ptrdiff_t from_stride, int rows,
+                                         REAL *to, ptrdiff_t to_stride, int columns, int planes) {
     for (int i = 0; i < columns; i++)
         for (int j = 0; j < planes; j++)
-            to[i * to_step + j] = j < rows ? from[j * from_step + i] : 0;
+            to[i * to_stride + j] = j < rows ? from[j * from_stride + i] : 0;
 }
 
-static inline void NAME(transpose_square)(const REAL *from, ptrdiff_t from_step, int rows, REAL *to,
-                                          ptrdiff_t to_step, int columns, int streaming) {
+static inline void NAME(transpose_square)(const REAL *from, ptrdiff_t from_stride, int rows,
+                                          REAL *to, ptrdiff_t to_stride, int columns,
+                                          int streaming) {
     int n = columns < VECTOR_LANES ? columns : VECTOR_LANES;
     (void)streaming;
-    NAME(transpose_plain)(from, from_step, rows, to, to_step, n, VECTOR_LANES);
+    NAME(transpose_plain)(from, from_stride, rows, to, to_stride, n, VECTOR_LANES);
 }
 
-static inline void NAME(transpose_quads)(const REAL *from, ptrdiff_t from_step, int rows, REAL *to,
-                                         ptrdiff_t to_step) {
-    NAME(transpose_plain)(from, from_step, rows, to, to_step, VECTOR_LANES, SEGMENT_LANES);
+static inline void NAME(transpose_quads)(const REAL *from, ptrdiff_t from_stride, int rows,
+                                         REAL *to, ptrdiff_t to_stride) {
+    NAME(transpose_plain)(from, from_stride, rows, to, to_stride, VECTOR_LANES, SEGMENT_LANES);
 }
 #endif

@@ -32,11 +32,11 @@ class Target(NamedTuple):
     columns: np.ndarray  # where each run of columns lies
     run: int  # columns of a run
     width: int
-    step: int  # from column to column of a run
+    stride: int  # from column to column of a run
     places: list[int]  # of each channel of the frames
     table: np.ndarray  # (C, 257) what bytes of each become, and padding
     repeats: int
-    repeat_step: int
+    repeat_stride: int
     copied: bool  # bytes stay what they are, and those of a pixel stay together
 
 
@@ -444,18 +444,18 @@ class _Form:
 
         The patches of merge x merge follow each other.
         """
-        _, patch_step, step = view.strides
+        _, patch_stride, stride = view.strides
         side, m, count = self.patch, self.merge, self.count
         y, x, c = (side * count, count, 1) if self.last else (side, 1, self.repeat * side**2)
         frame = side**2 * count if self.last else side**2
         height, width = self.size
         down = np.arange(height // side)
         down = down // m * (width // side) * m + down % m * m
-        rows = np.add.outer(down * patch_step, np.arange(side) * y * step)
+        rows = np.add.outer(down * patch_stride, np.arange(side) * y * stride)
         across = np.arange(width // side)
-        columns = (across // m * m * m + across % m) * patch_step
-        places = [place * c * step for place in order]
+        columns = (across // m * m * m + across % m) * patch_stride
+        places = [place * c * stride for place in order]
         return Target(
-            rows.reshape(-1), columns, side, width, x * step, places, table, self.repeat,
-            frame * step, False,
+            rows.reshape(-1), columns, side, width, x * stride, places, table, self.repeat,
+            frame * stride, False,
         )  # fmt: skip

@@ -185,10 +185,10 @@ class Attention:
         expect(max(real(itertools.chain(*numbers, *self.limits), counts)) < OPEN)
 
     def _placed(self, view: View) -> tuple[int, list[int]]:
-        """Return the number of the input of a view, and its offset, extents and steps."""
+        """Return the number of the input of a view, and its offset, extents and strides."""
         expect(all(len(axis) < 2 for axis in view.axes))
-        steps = [sum(step for _, step in axis) for axis in view.axes]
-        return self.sources.index(view.source), [view.offset, *view.shape, *steps]
+        strides = [sum(stride for _, stride in axis) for axis in view.axes]
+        return self.sources.index(view.source), [view.offset, *view.shape, *strides]
 
     def run(self, arrays: list[Any], output: Any) -> bytes | None:
         """Return the recipe of the sums for runs as this one; or compute them, and return None."""
@@ -204,7 +204,7 @@ class Attention:
         return None
 
     def _sources(self, recipe: Recipe) -> list[Place]:
-        """Return the sources, with steps that compute what is not given.  The last three axes are
+        """Return the sources, with stages that compute what is not given.  The last three axes are
         made contiguous, so that rows are long.
         """
         made = dict(zip(self.inputs, recipe.inputs, strict=True))
@@ -221,11 +221,11 @@ class Attention:
                 if uses[one] == 1 and place.shape == shape and place.buffer > recipe.output
             ]
             to = done[0] if done else recipe.new(shape, wide[0].dtype)
-            made[name] = recipe.step(ufunc, to, *wide)
+            made[name] = recipe.stage(ufunc, to, *wide)
         return [made[name] for name in self.sources]
 
     def _finish(self, recipe: Recipe, places: list[Place], counts: dict[int, int]) -> bytes:
-        """Return a recipe whose steps make the sources."""
+        """Return a recipe whose stages make the sources."""
         parts = [
             [places[i].view(*_view(real(numbers, counts))) for i, numbers in part]
             for part in self.parts
@@ -281,7 +281,7 @@ def _ends(sizes: Iterable[Iterable[int]]) -> list[int]:
 
 
 def _view(numbers: tuple[int, ...]) -> tuple[int, tuple[int, ...], tuple[int, ...]]:
-    """Return offset, extents and steps."""
+    """Return offset, extents and strides."""
     offset, *others = numbers
     rank = len(others) // 2
     return offset, tuple(others[:rank]), tuple(others[rank:])

@@ -80,7 +80,7 @@ def _labelling(walk: Numbers, largest: Any) -> Labelling:
     while (node := walk.node(name, *STEPS)) is not None:
         if node.op_type == "Transpose":
             order = [node.attributes["perm"][i] for i in order]
-        group += _step(walk, node, order[axis])
+        group += _nodes_between(walk, node, order[axis])
         name = group[-1].inputs[0]
     resize, classes = walk.node(name, "Resize"), order[axis]
     inputs, places, rule = _resized(walk, resize, classes)
@@ -106,8 +106,8 @@ def _only_reader(walk: Numbers, node: Any) -> Any:
     return readers[0] if len(readers) == 1 and name not in walk.graph.outputs else None
 
 
-def _step(walk: Numbers, node: Any, classes: int) -> list[Any]:
-    """Return the nodes of a step that keeps the order of classes; classes: their axis before it."""
+def _nodes_between(walk: Numbers, node: Any, classes: int) -> list[Any]:
+    """Return the nodes that keep the order of classes; classes: their axis before them."""
     kind, given, is_new = node.op_type, node.attributes, node.since_version >= 13
     if kind in ("Softmax", "LogSoftmax"):  # the older ones take an axis and all after it
         expect(given.get("axis", -1 if is_new else 1) % 4 == classes and (is_new or classes == 3))

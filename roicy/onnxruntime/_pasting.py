@@ -70,7 +70,7 @@ def pasting_loops(graph: Any) -> list[Pasting]:
             if inputs and _pastes(graph, node, inputs, size):
                 found.append(Pasting(node, inputs, size))
     # ONNX Runtime before 1.27 does not hand a Loop that is taken what its body alone reads.
-    return [step for step in found if version() >= (1, 27) or step.has_readers(walk)]
+    return [one for one in found if version() >= (1, 27) or one.has_readers(walk)]
 
 
 def _pasted(walk: Any, node: Any) -> tuple[list[str], list[int]]:

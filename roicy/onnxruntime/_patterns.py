@@ -275,9 +275,9 @@ def closed(graph: Any, last: Any, outside: set[Any], readers: Any, takes: Any = 
     return list(group)
 
 
-def read_all(step: Any) -> bool:
-    """Whether the nodes of a step read all of its inputs, so that ONNX Runtime hands them on."""
-    return set(step.inputs) <= {name for node in step.nodes for name in node.inputs}
+def read_all(group: Any) -> bool:
+    """Whether the nodes of a group read all of its inputs, so that ONNX Runtime hands them on."""
+    return set(group.inputs) <= {name for node in group.nodes for name in node.inputs}
 
 
 def _are_zeros(walk: Walk, begin: str, source: tuple[str, str], pooled: list[Any]) -> bool:

@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 ALL = 99  # axes
-MOST_AXES = 8  # of a step: of recipes.pxd, as the operations
+MOST_AXES = 8  # of a stage: of recipes.pxd, as the operations
 COPY = None
 OPERATIONS = COPY, np.add, np.divide, np.multiply, np.subtract
 LONG = 4096  # numbers of a row that is long enough; threads share rows
 
 
 class Place(NamedTuple):
-    """Where an array lies; offset and steps count bytes.
+    """Where an array lies; offset and strides count bytes.
 
     buffer: the number of an input; then come the output and scratch.
     """
@@ -24,44 +24,44 @@ class Place(NamedTuple):
     buffer: int
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
-    steps: tuple[int, ...]
+    strides: tuple[int, ...]
     offset: int = 0
 
     def is_dense(self, axes: int) -> bool:
         """Whether it has no gaps along the last axes."""
-        every = [*zip(self.shape, self.steps, dense(self.shape, self.dtype), strict=True)]
-        return all(step == wanted for extent, step, wanted in every[-axes:] if extent > 1)
+        every = [*zip(self.shape, self.strides, dense(self.shape, self.dtype), strict=True)]
+        return all(stride == wanted for extent, stride, wanted in every[-axes:] if extent > 1)
 
     def spread(self, shape: tuple[int, ...]) -> Place:
         """Return the array with this shape, which it is broadcast to."""
         more = len(shape) - len(self.shape)
-        steps = (step * (n > 1) for n, step in zip(self.shape, self.steps, strict=True))
-        return self._replace(shape=shape, steps=(0,) * more + tuple(steps))
+        strides = (stride * (n > 1) for n, stride in zip(self.shape, self.strides, strict=True))
+        return self._replace(shape=shape, strides=(0,) * more + tuple(strides))
 
-    def view(self, offset: int, shape: tuple[int, ...], steps: tuple[int, ...]) -> Place:
-        """Return a part of the array; offset and steps: in elements."""
+    def view(self, offset: int, shape: tuple[int, ...], strides: tuple[int, ...]) -> Place:
+        """Return a part of the array; offset and strides: in elements."""
         size = self.dtype.itemsize
-        strides = tuple(size * step for step in steps)
-        return self._replace(shape=shape, steps=strides, offset=self.offset + size * offset)
+        in_bytes = tuple(size * stride for stride in strides)
+        return self._replace(shape=shape, strides=in_bytes, offset=self.offset + size * offset)
 
     def transpose(self, *order: int) -> Place:
         """Return the array with its axes in this order."""
-        shape, steps = (tuple(every[i] for i in order) for every in (self.shape, self.steps))
-        return self._replace(shape=shape, steps=steps)
+        shape, strides = (tuple(every[i] for i in order) for every in (self.shape, self.strides))
+        return self._replace(shape=shape, strides=strides)
 
-    def numbers(self, steps: tuple[int, ...]) -> list[int]:
+    def numbers(self, strides: tuple[int, ...]) -> list[int]:
         """Return the numbers of struct Place."""
-        room = MOST_AXES - len(steps)
-        return [self.buffer, ord(self.dtype.char), self.offset, *(0,) * room, *steps]
+        room = MOST_AXES - len(strides)
+        return [self.buffer, ord(self.dtype.char), self.offset, *(0,) * room, *strides]
 
 
 def dense(shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[int, ...]:
-    """Return the steps of an array without gaps."""
+    """Return the strides of an array without gaps."""
     return tuple(dtype.itemsize * math.prod(shape[i + 1 :]) for i in range(len(shape)))
 
 
 class Recipe:
-    """Steps that are to be carried out, of arrays that lie in inputs, output and scratch.
+    """Stages that are to be carried out, of arrays that lie in inputs, output and scratch.
 
     arrays: the inputs; told: the numbers of those that have to consist of the same integers.
     """
@@ -69,8 +69,8 @@ class Recipe:
     def __init__(self, arrays: list[Any], told: set[int]):
         self.inputs = [self.whole(i, x.shape, x.dtype) for i, x in enumerate(arrays)]
         self.output, self.scratch = len(arrays), 0
-        self.axes = 0  # of any step
-        self.steps: list[list[int]] = []
+        self.axes = 0  # of any stage
+        self.stages: list[list[int]] = []
         self.keys: list[int] = []
         for i, x in enumerate(arrays):
             integers = x.ravel().tolist() if i in told else []
@@ -86,22 +86,22 @@ class Recipe:
         self.scratch += -(-math.prod(shape) * dtype.itemsize // 64) * 64
         return made
 
-    def step(self, operation: Any, to: Place, *of: Place) -> Place:
+    def stage(self, operation: Any, to: Place, *of: Place) -> Place:
         """Set an array to what an operation makes of two others, or of one, which is copied."""
         places = [to, *(one.spread(to.shape) for one in (*of, *of)[:2])]
-        rows = zip(to.shape, *(place.steps for place in places), strict=True)
-        axes: list[list[int]] = []  # of extent and steps, the last first
-        for extent, *steps in reversed([row for row in rows if row[0] > 1] or [(1, 0, 0, 0)]):
-            if axes and axes[-1][0] < LONG and steps == [axes[-1][0] * n for n in axes[-1][1:]]:
+        rows = zip(to.shape, *(place.strides for place in places), strict=True)
+        axes: list[list[int]] = []  # of extent and strides, the last first
+        for extent, *strides in reversed([row for row in rows if row[0] > 1] or [(1, 0, 0, 0)]):
+            if axes and axes[-1][0] < LONG and strides == [axes[-1][0] * n for n in axes[-1][1:]]:
                 axes[-1][0] *= extent
             else:
-                axes.append([extent, *steps])
+                axes.append([extent, *strides])
         self.axes = max(self.axes, len(axes))
-        extents, *strides = zip(*reversed(axes), strict=True)
+        extents, *of_places = zip(*reversed(axes), strict=True)
         numbers = [OPERATIONS.index(operation), *(1,) * (MOST_AXES - len(axes)), *extents]
-        for place, steps in zip(places, strides, strict=True):
-            numbers += place.numbers(steps)
-        self.steps.append(numbers)
+        for place, strides in zip(places, of_places, strict=True):
+            numbers += place.numbers(strides)
+        self.stages.append(numbers)
         return to
 
     def densely(self, place: Place, dtype: np.dtype[Any]) -> Place:
@@ -119,8 +119,8 @@ class Recipe:
         shape = (*one.shape[:axis], sum(extents), *one.shape[axis + 1 :])
         made = to = self.new(shape, dtype)
         for part in parts:
-            self.step(COPY, to._replace(shape=part.shape), part)
-            to = to._replace(offset=to.offset + part.shape[axis] * to.steps[axis])
+            self.stage(COPY, to._replace(shape=part.shape), part)
+            to = to._replace(offset=to.offset + part.shape[axis] * to.strides[axis])
         return made
 
     def finish(self, call: Any, parts: list[Place], shape: Any, is_turned: bool) -> bytes:
@@ -129,24 +129,24 @@ class Recipe:
         call: of roicy.attention, checked; parts: value, locations and weights as it reads them;
         shape: of the result, which has channels before queries if it is turned.
         """
-        kind, before = call.value.dtype, len(self.steps)
+        kind, before = call.value.dtype, len(self.stages)
         out = made = self.whole(self.output, call.shape, kind)
         if is_turned or kind != call.computed:
             made = self.new(call.shape, call.computed)
         rows = made
         if kind != call.computed:
-            made = self.step(COPY, self.new(call.shape, kind) if is_turned else out, made)
+            made = self.stage(COPY, self.new(call.shape, kind) if is_turned else out, made)
         if is_turned:
             n, queries, channels = call.shape
             turned = self.whole(self.output, (n, channels, queries), kind)
-            self.step(COPY, turned, made.transpose(0, 2, 1))
+            self.stage(COPY, turned, made.transpose(0, 2, 1))
         value, _, weights = parts
         levels, scales = call.levels
         numbers = [
-            1, self.output, len(self.keys), len(shape), before, len(self.steps) - before,
+            1, self.output, len(self.keys), len(shape), before, len(self.stages) - before,
             self.scratch, *value.shape[:2], *weights.shape[1:], value.shape[3],
         ]  # fmt: skip
         for place in (*parts, rows):
-            numbers += place.numbers(place.steps)
-        numbers += [*self.keys, *shape, *itertools.chain(*self.steps)]
+            numbers += place.numbers(place.strides)
+        numbers += [*self.keys, *shape, *itertools.chain(*self.stages)]
         return np.array(numbers, np.int64).tobytes() + scales.tobytes() + levels.tobytes()

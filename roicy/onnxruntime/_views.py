@@ -31,7 +31,7 @@ class View(NamedTuple):
     """A tensor as a view of another one, its source, which has no gaps."""
 
     source: str
-    axes: tuple[tuple[tuple[int, int], ...], ...]  # (extent, step), the slowest first
+    axes: tuple[tuple[tuple[int, int], ...], ...]  # (extent, stride), the slowest first
     limits: list[Any]  # where axes of symbols are cut, which views of a group have in common
     offset: int = 0
     ends: tuple[float, float] = AS_IT_IS  # the values of 0 and 1 of the source
@@ -49,18 +49,20 @@ class View(NamedTuple):
 def whole(source: str, shape: Iterable[int], limits: list[Any]) -> View:
     """Return the view that is all of a source."""
     extents = list(shape)
-    steps = [math.prod(extents[i + 1 :]) for i in range(len(extents))]
-    return View(source, tuple(merged([pair]) for pair in zip(extents, steps, strict=True)), limits)
+    strides = [math.prod(extents[i + 1 :]) for i in range(len(extents))]
+    return View(
+        source, tuple(merged([pair]) for pair in zip(extents, strides, strict=True)), limits
+    )
 
 
 def merged(factors: Iterable[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-    """Return the factors of an axis, with those joined that one step can go through."""
+    """Return the factors of an axis, with those joined that one stride can go through."""
     made: list[tuple[int, int]] = []
-    for extent, step in factors:
-        if made and made[-1][1] == extent * step:
-            made[-1] = made[-1][0] * extent, step
+    for extent, stride in factors:
+        if made and made[-1][1] == extent * stride:
+            made[-1] = made[-1][0] * extent, stride
         elif extent != 1:
-            made.append((extent, step))
+            made.append((extent, stride))
     return tuple(made)
 
 
@@ -78,16 +80,16 @@ def is_common(extent: int) -> bool:
 
 
 def concat(*parts: View, axis: int) -> View:
-    """Join parts of a source that follow each other at an even step."""
+    """Join parts of a source that follow each other at an even stride."""
     first, extents = parts[0], [part.shape[axis] for part in parts]
-    found = {step for part in parts for _, step in part.axes[axis]}
-    (step,) = found or {parts[len(parts) > 1].offset - first.offset}
+    found = {stride for part in parts for _, stride in part.axes[axis]}
+    (stride,) = found or {parts[len(parts) > 1].offset - first.offset}
     offset, axes = first.offset, list(first.axes)
     for part, extent in zip(parts, extents, strict=True):
         axes[axis] = part.axes[axis]
         expect(part == first._replace(axes=tuple(axes), offset=offset))
-        offset += extent * step
-    axes[axis] = merged([(sum(extents), step)])
+        offset += extent * stride
+    axes[axis] = merged([(sum(extents), stride)])
     return first._replace(axes=tuple(axes))
 
 
@@ -102,9 +104,9 @@ def cut(x: View, axis: int, first: int, last: int) -> View:
     expect(start < end)
     if end - start == extent:
         return x
-    ((_, step),) = axes[axis]
-    axes[axis] = merged([(end - start, step)])
-    return x._replace(axes=tuple(axes), offset=x.offset + start * step)
+    ((_, stride),) = axes[axis]
+    axes[axis] = merged([(end - start, stride)])
+    return x._replace(axes=tuple(axes), offset=x.offset + start * stride)
 
 
 def _gather(x: View, indices: Any, axis: int = 0) -> View:
@@ -128,12 +130,12 @@ def reshape(x: View, shape: Any, allowzero: int = 0) -> View:
     for extent in extents:
         axis = []
         while extent > 1:
-            count, step = factors.pop(0)
+            count, stride = factors.pop(0)
             part = min(count, extent)
             expect(count % part == extent % part == 0)
-            axis.append((part, count // part * step))
+            axis.append((part, count // part * stride))
             if count > part:
-                factors.insert(0, (count // part, step))
+                factors.insert(0, (count // part, stride))
             extent //= part
         axes.append(merged(axis))
     return x._replace(axes=tuple(axes))
