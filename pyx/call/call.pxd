@@ -17,11 +17,11 @@ from call.finish cimport clear_empty_levels
 from errors cimport NO_MEMORY, WRONG_PLAN, WRONG_VALUE, fail
 from plan.boxes cimport free_boxes
 from plan.facts cimport has_no_work
-from plan.layout cimport set_sizes, store_for
 from plan.memory cimport allocated, zeros_for
 from plan.method cimport Method
 from plan.order cimport sort_boxes
 from plan.rules cimport LevelRule, RuleNumbers, TableInputs
+from plan.scratch cimport set_sizes, store_for
 from plan.structs cimport (COPY_PER_BOX, GRAD_BOXES, GRAD_INPUT, MAX_PIXEL_GRAD, SPARSE_TAPS,
                            Boxes, LevelJob, Map, Task, Tasks, writes_maps)
 from plan.tables cimport (find_few_taps, free_tables, make_tables, transpose_tables,
@@ -210,12 +210,12 @@ cdef inline int make_tasks(Call *call) noexcept nogil:
         job = &call.jobs[level]
         if job.tables.count == 0:
             continue
-        call.methods[level].lay_out(job, &call.tasks, level)
+        call.methods[level].size_scratch(job, &call.tasks, level)
         if (call.purpose == GRAD_INPUT and job.tables.tap_kind != SPARSE_TAPS
                 and not call.position_sensitive):
             if transpose_tables(job, call.threads, call.team) < 0:
                 return -1
-        call.scratch_bytes = max(call.scratch_bytes, job.layout.size)
+        call.scratch_bytes = max(call.scratch_bytes, job.scratch.size)
     return 0
 
 

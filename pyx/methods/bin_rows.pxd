@@ -11,8 +11,8 @@ from images.table cimport ImageTable
 cimport methods.numbers as numbers
 from passes.walk cimport Part, Scratch, Walk, begin_walk, walk_on
 from plan.facts cimport beyond_cache
-from plan.layout cimport lay_out as lay_out_planes, whole_pages
 from plan.method cimport Method, set_pass
+from plan.scratch cimport size_scratch as size_scratch_of_planes, whole_pages
 from plan.spans cimport hull
 from plan.structs cimport FORWARD, SPARSE_TAPS, LevelJob, Task, Tasks
 from plan.ways cimport channels_are_few, set_ways
@@ -47,11 +47,11 @@ cdef inline bint pays(const LevelJob *job, Py_ssize_t few) noexcept nogil:
     return job.purpose == FORWARD and channels_are_few(job) and 2 * few <= job.tables.count
 
 
-cdef inline void lay_out(LevelJob *job, const Tasks *tasks, Py_ssize_t level) noexcept nogil:
+cdef inline void size_scratch(LevelJob *job, const Tasks *tasks, Py_ssize_t level) noexcept nogil:
     """The strip has room for the columns of each window, of all channels."""
-    job.layout.strip_bytes = whole_pages(
-        max(job.layout.strip_bytes, most_columns(job) * job.channels * LANE_BYTES))
-    lay_out_planes(job, tasks, level)
+    job.scratch.strip_bytes = whole_pages(
+        max(job.scratch.strip_bytes, most_columns(job) * job.channels * LANE_BYTES))
+    size_scratch_of_planes(job, tasks, level)
 
 
 cdef inline Source source_of(const LevelJob *job, const Tile *tile) noexcept nogil:
@@ -160,6 +160,6 @@ cdef inline void forward(
 
 cdef inline void set_bin_rows(Method *method) noexcept:
     method.name, method.unfit, method.pays = "bin_rows", unfit, pays
-    method.prepare, method.lay_out = set_ways, lay_out
+    method.prepare, method.size_scratch = set_ways, size_scratch
     method.shares_to_read = numbers.shares_to_read
     set_pass(method, FORWARD, forward[float], forward[double])

@@ -15,8 +15,8 @@ from passes.walk cimport (Lanes, Part, Walk, bins_of_part, parts_of, scratch_of,
 from passes.tile cimport bin_tile_bytes, load, load_bins, open_tile, store_bins
 from passes.windows cimport sum_block
 from plan.facts cimport TILE_PIXELS, rows_contiguous
-from plan.layout cimport lay_out_tiles, most_tile_bytes, slope_pixels
 from plan.method cimport Cover, Method, Shares, Work, set_pass
+from plan.scratch cimport most_tile_bytes, size_tiles, slope_pixels
 from plan.spans cimport clip
 from plan.structs cimport (COPY_ONCE, FORWARD, GRAD_BOXES, GRAD_INPUT, TAPS, WHOLE, LevelJob, Task,
                            Tasks)
@@ -90,12 +90,12 @@ cdef inline Shares shares_to_write(const LevelJob *job, const Work *work) noexce
     return shares
 
 
-cdef inline void lay_out(LevelJob *job, const Tasks *tasks, Py_ssize_t level) noexcept nogil:
+cdef inline void size_scratch(LevelJob *job, const Tasks *tasks, Py_ssize_t level) noexcept nogil:
     """Room for the bins of all boxes of a task, and for the tiles of all its bins."""
     cdef Py_ssize_t bins = job.tables.count * (<Py_ssize_t>job.ph * job.pw * LANE_BYTES)
     job.slopes.cell_pixels = slope_pixels(1)
-    job.layout.tile_bytes = max(job.layout.tile_bytes, most_tile_bytes(job, tasks, level))
-    lay_out_tiles(job, 1, max(<Py_ssize_t>BINS_BYTES, min(<Py_ssize_t>BIN_RANGE_BYTES, bins)))
+    job.scratch.tile_bytes = max(job.scratch.tile_bytes, most_tile_bytes(job, tasks, level))
+    size_tiles(job, 1, max(<Py_ssize_t>BINS_BYTES, min(<Py_ssize_t>BIN_RANGE_BYTES, bins)))
 
 
 # Passes
@@ -251,7 +251,7 @@ cdef inline void grad_boxes(
 
 cdef inline void set_channels_per_bin(Method *method) noexcept:
     method.name, method.unfit, method.pays = "channels_per_bin", unfit, planes.pays
-    method.prepare, method.lay_out = set_ways, lay_out
+    method.prepare, method.size_scratch = set_ways, size_scratch
     method.shares_to_read, method.shares_to_write = shares_to_read, shares_to_write
     method.bins_apart = True
     set_pass(method, FORWARD, forward[float], forward[double])

@@ -10,8 +10,8 @@ cimport methods.planes as planes
 from passes.grad_input cimport PixelAxis, bins_of_pixel, keep_readers, set_pixel_axes
 from passes.walk cimport Part, next_part, parts_of, scratch_of
 from plan.facts cimport rows_contiguous
-from plan.layout cimport lay_out
 from plan.method cimport Cover, Method, Shares, Work, set_pass
+from plan.scratch cimport size_scratch
 from plan.structs cimport FORWARD, GRAD_INPUT, SPARSE_TAPS, LevelJob, Task
 from plan.tasks cimport set_rectangles
 from plan.ways cimport set_ways
@@ -177,7 +177,7 @@ cdef inline void grad_input(
 
 cdef inline void set_numbers(Method *method) noexcept:
     method.name, method.unfit, method.pays = "numbers", unfit, pays
-    method.prepare, method.lay_out = set_ways, lay_out
+    method.prepare, method.size_scratch = set_ways, size_scratch
     method.shares_to_read, method.shares_to_write = shares_to_read, shares_to_write
     set_pass(method, FORWARD, forward[float], forward[double])
     set_pass(method, GRAD_INPUT, grad_input[float], grad_input[double])

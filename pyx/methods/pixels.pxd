@@ -18,8 +18,8 @@ from passes.prefetch cimport Prefetch, prefetch_of, prefetch_some, prefetch_taps
 from passes.walk cimport Lanes, Part, Scratch, Walk, begin_walk, walk_on
 from passes.windows cimport store_part, sum_block
 from plan.facts cimport TILE_PIXELS, beyond_cache, channels_lie_together, needs_widening
-from plan.layout cimport lay_out
 from plan.method cimport Cover, Method, Shares, Work, set_pass
+from plan.scratch cimport size_scratch
 from plan.spans cimport taps_after
 from plan.structs cimport (COPY_ONCE, COPY_PER_BOX, FORWARD, GRAD_BOXES, GRAD_INPUT, MAX_PIXEL,
                            MAX_PIXEL_GRAD, MAX_SAMPLE, MAX_SAMPLE_GRAD, PACK_WINDOW, LevelJob, Task)
@@ -139,7 +139,7 @@ cdef inline Shares shares_to_write(const LevelJob *job, const Work *work) noexce
 cdef inline void set_copy(const LevelJob *job, Task *one, Py_ssize_t stop_block) noexcept nogil:
     """Set which blocks of a box the next part of a COPY_PER_BOX task is of, and its load."""
     cdef const int32_t *window = job.tables.windows + 4 * one.first_box
-    cdef Py_ssize_t room = job.layout.tiles_bytes, blocks, block_bytes
+    cdef Py_ssize_t room = job.scratch.tiles_bytes, blocks, block_bytes
     cdef Py_ssize_t group = SLOPE_BLOCKS if job.purpose == GRAD_BOXES else 1
     one.stop_block, one.load = stop_block, PACK_WINDOW
     if has_few_taps(job, one.first_box):
@@ -359,7 +359,7 @@ cdef inline void grad_input(
 
 cdef inline void set_pixels(Method *method) noexcept:
     method.name, method.unfit, method.pays = "pixels", unfit, planes.pays
-    method.prepare, method.lay_out = prepare, lay_out
+    method.prepare, method.size_scratch = prepare, size_scratch
     method.shares_to_read, method.shares_to_write = shares_to_read, shares_to_write
     method.next_copy = next_copy
     set_pass(method, FORWARD, forward[float], forward[double])

@@ -15,8 +15,8 @@ from passes.maxima cimport shares_of_maxima
 from passes.prefetch cimport Prefetch, prefetch_of, prefetch_some
 from passes.walk cimport Lanes, Part, Walk, begin_walk, bins_of_part, walk_on
 from passes.windows cimport store_part, sum_block
-from plan.layout cimport lay_out
 from plan.method cimport Cover, Method, Shares, Work, set_pass
+from plan.scratch cimport size_scratch
 from plan.structs cimport (FORWARD, GRAD_BOXES, GRAD_INPUT, MAX_PIXEL, MAX_PIXEL_GRAD, MAX_SAMPLE,
                            MAX_SAMPLE_GRAD, PACK_WINDOW, SPARSE_TAPS, LevelJob, Task)
 from plan.tasks cimport set_rectangles
@@ -179,7 +179,7 @@ cdef inline void grad_boxes(
 
 cdef inline void set_planes(Method *method) noexcept:
     method.name, method.unfit, method.pays = "planes", unfit, pays
-    method.prepare, method.lay_out = set_ways, lay_out
+    method.prepare, method.size_scratch = set_ways, size_scratch
     method.shares_to_read, method.shares_to_write = shares_to_read, shares_to_write
     set_pass(method, FORWARD, forward[float], forward[double])
     set_pass(method, GRAD_INPUT, grad_input[float], grad_input[double])

@@ -21,8 +21,8 @@ from passes.walk cimport (Lanes, Part, Walk, begin_walk, bins_of_part, walk_on,
 from passes.tile cimport load
 from passes.windows cimport store_part
 from plan.facts cimport channels_lie_together
-from plan.layout cimport lay_out
 from plan.method cimport Cover, Method, Shares, Work, set_pass
+from plan.scratch cimport size_scratch
 from plan.spans cimport hull_of_taps
 from plan.structs cimport (FORWARD, GRAD_BOXES, GRAD_INPUT, SPARSE_TAPS, WHOLE, LevelJob, Task)
 from simd.structs cimport LANE_BYTES, Taps, Tile, View, Window, real
@@ -261,7 +261,7 @@ cdef inline void grad_boxes(
 
 cdef inline void set_sparse(Method *method) noexcept:
     method.name, method.unfit, method.pays = "sparse", unfit, of_planes.pays
-    method.prepare, method.lay_out = prepare, lay_out
+    method.prepare, method.size_scratch = prepare, size_scratch
     method.shares_to_read, method.shares_to_write = shares_to_read, shares_to_write
     method.next_copy = of_pixels.next_copy
     set_pass(method, FORWARD, forward[float], forward[double])

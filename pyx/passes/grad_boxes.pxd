@@ -67,7 +67,7 @@ cdef inline void load_blocks(
         const LevelJob *job, Slopes *slopes, const Window *window, const Part *slots,
         real _) noexcept nogil:
     """Load a window of all blocks; slots: NULL, or the taps of a box that has few."""
-    cdef Py_ssize_t stride = job.layout.tile_bytes // <Py_ssize_t>sizeof(real), b
+    cdef Py_ssize_t stride = job.scratch.tile_bytes // <Py_ssize_t>sizeof(real), b
     cdef Walk *walk = &slopes.walk
     cdef real *memory = <real*>walk.scratch.tile
     cdef const real *first = memory

@@ -201,7 +201,7 @@ cdef inline void store_sums(
 cdef inline Py_ssize_t blocks_to_write(
         const LevelJob *job, const Task *task, const Part *part) noexcept nogil:
     """How many blocks are summed at once."""
-    cdef Py_ssize_t most = job.layout.strip_bytes // (part.most_q * LANE_BYTES)
+    cdef Py_ssize_t most = job.scratch.strip_bytes // (part.most_q * LANE_BYTES)
     cdef Py_ssize_t blocks = blocks_together(job, task, part.block, most)
     # With fewer blocks runs are short, and choosing a loop for each costs more than is saved.
     return blocks if blocks >= MIN_BLOCKS_TOGETHER else 1

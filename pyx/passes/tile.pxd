@@ -27,7 +27,7 @@ cdef inline Tile open_tile(
     tile.in_place = (tile.lanes == job.lanes and tile.strides.channel == 1
                      and map.itemsize == job.itemsize)
     tile.shared = is_shared(task.load)
-    tile.capacity = job.layout.tile_bytes // LANE_BYTES
+    tile.capacity = job.scratch.tile_bytes // LANE_BYTES
     tile.x0, tile.x1, tile.top, tile.bottom = task.x0, task.x1, task.y0, task.y1
     tile.capacity_rows = tile.capacity // max(tile.x1 - tile.x0, 1)
     tile.y0 = tile.y1 = tile.top

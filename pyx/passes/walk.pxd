@@ -32,9 +32,9 @@ cdef inline Scratch scratch_of(const LevelJob *job, char *memory) noexcept nogil
     cdef Scratch scratch
     memset(&scratch.queue, 0, sizeof(scratch.queue))
     scratch.tile = memory
-    scratch.strip = memory + job.layout.strip
-    scratch.bins = memory + job.layout.bins
-    scratch.staging = memory + job.layout.staging
+    scratch.strip = memory + job.scratch.strip
+    scratch.bins = memory + job.scratch.bins
+    scratch.staging = memory + job.scratch.staging
     return scratch
 
 

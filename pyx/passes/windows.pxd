@@ -102,7 +102,7 @@ cdef inline void sum_cells(const LevelJob *job, Walk *walk, real *bins) noexcept
     cdef Axis y, x
     view.y = view.x = 0      # which load sets, cell by cell
     set_axes(job, &walk.part, &view, &y, &x)
-    columns = min(cell_columns(width), job.layout.strip_bytes // (y.bins * LANE_BYTES))
+    columns = min(cell_columns(width), job.scratch.strip_bytes // (y.bins * LANE_BYTES))
     rows = cell_rows(&walk.tile, window.y1 - window.y0, cell_columns(width))
     strips.pixel_stride, strips.count = lanes, y.bins
     cell.x1 = window.x0

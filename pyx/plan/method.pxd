@@ -75,7 +75,7 @@ cdef struct Method:
     # NULL where no task does.
     bint (*next_copy)(const LevelJob *job, const Task *task, Task *one) noexcept nogil
     # Lay out the scratch of a thread, which has to hold what the tasks of the level need.
-    void (*lay_out)(LevelJob *job, const Tasks *tasks, Py_ssize_t level) noexcept nogil
+    void (*size_scratch)(LevelJob *job, const Tasks *tasks, Py_ssize_t level) noexcept nogil
     # A bin has channels of its own, so that work counts for each bin.
     bint bins_apart
     Pass[PURPOSES] passes          # by purpose; NULL for what it cannot compute

@@ -4,8 +4,8 @@ from libc.stdint cimport int32_t
 from libc.string cimport memcpy, memset
 
 from plan.facts cimport channels_lie_together
-from plan.layout cimport max_rows
 from plan.rules cimport LevelRule, level_of
+from plan.scratch cimport max_rows
 from plan.structs cimport MAX_PIXEL_GRAD, Boxes, LevelJob, writes_maps
 
 cdef enum:

@@ -142,7 +142,7 @@ cdef struct Tasks:                 # a list that grows
     Py_ssize_t room
 
 
-cdef struct Layout:                # scratch of a thread, in bytes from its start, where the tile is
+cdef struct ScratchSizes:          # scratch of a thread, in bytes from its start, where the tile is
     Py_ssize_t strip
     Py_ssize_t bins
     Py_ssize_t staging             # BINS_BYTES
@@ -174,7 +174,7 @@ cdef struct LevelJob:              # what a call does with one level; most often
     Scale scale                    # from coordinates of boxes to pixels of the map
     Order order
     Tables tables
-    Layout layout
+    ScratchSizes scratch
     int purpose
     bint position_sensitive        # each bin has channels of its own
     int box_numbers                # of a box: 4, or 5 if it is turned

@@ -17,13 +17,13 @@ from libc.string cimport memset
 
 from errors cimport NO_MEMORY, fail
 from plan.facts cimport window_area
-from plan.layout cimport slope_pixels
 from plan.memory cimport allocated
 from plan.rules cimport (
     RULE_QUANTISED, RULE_ROTATED, RULE_SAMPLED, RULE_SINGLE_SAMPLES, RULE_SLOPES, RULE_SUMS,
     BoxAxis, TableInputs, PixelSums, TapsOut, axis_taps, make_axis, sample_count)
-from plan.sparse cimport count_sparse_taps, max_sparse_taps, sparse_tables
+from plan.scratch cimport slope_pixels
 from plan.spans cimport hull
+from plan.sparse cimport count_sparse_taps, max_sparse_taps, sparse_tables
 from plan.structs cimport (
     GRAD_BOXES, PIXEL_SPANS, SAMPLES, SEPARABLE, SPARSE_TAPS, LevelJob, Tables)
 from simd.structs cimport ASSERT, PLANTED

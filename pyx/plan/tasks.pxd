@@ -26,9 +26,9 @@ from libc.string cimport memset
 
 from errors cimport NO_MEMORY, fail
 from plan.facts cimport TILE_PIXELS, rows_contiguous, window_area
-from plan.layout cimport slope_pixels
 from plan.memory cimport allocated
 from plan.method cimport Cover, Method, Shares, Work
+from plan.scratch cimport slope_pixels
 from plan.structs cimport (
     GRAD_BOXES, GRAD_INPUT, PACK_ROWS, PACK_WINDOW, LevelJob, Task, Tasks, writes_maps)
 from tuning cimport NARROW_COST, SLOPE_BLOCKS, TASKS_PER_THREAD

@@ -1,6 +1,6 @@
-"""Layout: the scratch of a thread, from sizes alone."""
+"""Scratch: how much of it a thread has, and where each part of it begins."""
 from plan.facts cimport channels_lie_together
-from plan.structs cimport COPY_ONCE, GRAD_BOXES, MAX_PIXEL_GRAD, LevelJob, Layout, Task, Tasks
+from plan.structs cimport COPY_ONCE, GRAD_BOXES, MAX_PIXEL_GRAD, LevelJob, ScratchSizes, Task, Tasks
 from simd.structs cimport DIRECT, LANE_BYTES, PAGE_BYTES, STAGED, STREAMING
 from tuning cimport (BINS_BYTES, MAX_COLUMNS, SLOPE_BLOCKS, STREAM_BYTES, TILE_BYTES,
                      WIDE_STRIP_BYTES)
@@ -42,8 +42,8 @@ cdef inline void set_sizes(LevelJob *job) noexcept nogil:
     if job.map.strides.channel == 1:      # several blocks may be copied together
         pixel = max(pixel, job.channels * <double>job.itemsize)
     pixel *= <double>job.map.rows * <double>job.map.columns
-    job.layout.tile_bytes = <Py_ssize_t>min(<double>TILE_BYTES, pixel)
-    job.layout.strip_bytes = whole_pages(
+    job.scratch.tile_bytes = <Py_ssize_t>min(<double>TILE_BYTES, pixel)
+    job.scratch.strip_bytes = whole_pages(
         max(max(<Py_ssize_t>WIDE_STRIP_BYTES, row), min(bins, <Py_ssize_t>MAX_STRIP_BYTES)))
 
 
@@ -62,22 +62,22 @@ cdef inline Py_ssize_t most_tile_bytes(
     return most
 
 
-cdef inline void lay_out_tiles(LevelJob *job, Py_ssize_t tiles, Py_ssize_t bins) noexcept nogil:
+cdef inline void size_tiles(LevelJob *job, Py_ssize_t tiles, Py_ssize_t bins) noexcept nogil:
     """Where a thread's tiles, strips, bins of so many bytes, and staging are."""
-    cdef Layout *layout = &job.layout
-    layout.tiles_bytes = tiles * layout.tile_bytes
-    layout.strip = whole_pages(layout.tiles_bytes)
-    layout.bins = layout.strip + whole_pages(layout.strip_bytes)
-    layout.staging = layout.bins + whole_pages(bins)
-    layout.size = layout.staging + BINS_BYTES
+    cdef ScratchSizes *sizes = &job.scratch
+    sizes.tiles_bytes = tiles * sizes.tile_bytes
+    sizes.strip = whole_pages(sizes.tiles_bytes)
+    sizes.bins = sizes.strip + whole_pages(sizes.strip_bytes)
+    sizes.staging = sizes.bins + whole_pages(bins)
+    sizes.size = sizes.staging + BINS_BYTES
 
 
-cdef inline void lay_out(LevelJob *job, const Tasks *tasks, Py_ssize_t level) noexcept nogil:
+cdef inline void size_scratch(LevelJob *job, const Tasks *tasks, Py_ssize_t level) noexcept nogil:
     """One tile, or for gradients of the boxes one for each block that is packed beside others."""
     cdef Py_ssize_t bin_bytes = <Py_ssize_t>job.ph * job.pw * LANE_BYTES, bins = BINS_BYTES
     cdef Py_ssize_t tiles = 1, blocks = 1
     if job.purpose == MAX_PIXEL_GRAD:      # which needs nothing but rows that are summed apart
-        job.layout.size = whole_pages(most_tile_bytes(job, tasks, level))
+        job.scratch.size = whole_pages(most_tile_bytes(job, tasks, level))
         return
     if job.purpose == GRAD_BOXES:
         blocks = slope_blocks(job)
@@ -86,8 +86,8 @@ cdef inline void lay_out(LevelJob *job, const Tasks *tasks, Py_ssize_t level) no
     if blocks > 1 and (not channels_lie_together(job) or job.map.itemsize != job.itemsize
                        or job.tables.few_taps != NULL):
         tiles = blocks
-        job.layout.tile_bytes = min(job.layout.tile_bytes, job.slopes.cell_pixels * LANE_BYTES)
-    lay_out_tiles(job, tiles, bins)
+        job.scratch.tile_bytes = min(job.scratch.tile_bytes, job.slopes.cell_pixels * LANE_BYTES)
+    size_tiles(job, tiles, bins)
 
 
 cdef inline int store_for(double bytes) noexcept nogil:
