@@ -127,16 +127,16 @@ cdef inline int run_tasks(
 ctypedef int (*Whole)(void *call, Team *team) noexcept nogil
 
 
-cdef inline int run_call(Whole whole, void *call, bint small) except -1:
-    """Carry out a call for a caller that holds Python's lock.  small: it takes about 0.1 ms.
+cdef inline int run_call(Whole whole, void *call, bint brief) except -1:
+    """Carry out a call for a caller that holds Python's lock.  brief: it takes about 0.1 ms.
 
-    The lock is kept for small calls: a thread that gives it up beside busy ones gets it back after
+    The lock is kept for brief calls: a thread that gives it up beside busy ones gets it back after
     5 ms for each of them.
     """
     cdef Team team
     cdef int failed
     start_team(&team)
-    if small:
+    if brief:
         failed = whole(call, &team)
     else:
         count_release()

@@ -107,12 +107,12 @@ cdef bint set_threads(Job *job, Py_ssize_t size, int threads) noexcept nogil:
     cdef const Attention *call = &job.call
     # four pixels a point
     cdef double cost = 4.0 * job.images * call.queries * call.heads * call.points
-    cdef bint small
+    cdef bint brief
     job.table = <const AttentionTable*>tables[size == sizeof(double)].attention
     job.lanes = LANE_BYTES // size
-    small = cost * (call.channels // job.lanes + 1) <= SERIAL_VECTORS
-    job.threads = 1 if small else threads
-    return small
+    brief = cost * (call.channels // job.lanes + 1) <= SERIAL_VECTORS
+    job.threads = 1 if brief else threads
+    return brief
 
 
 cdef int compute_attention(

@@ -1,6 +1,6 @@
 """Cost: roughly how long a call takes, from its arguments alone.
 
-Whoever holds Python's lock asks, to keep it for small calls.  Numbers are nanoseconds of a core
+Whoever holds Python's lock asks, to keep it for brief calls.  Numbers are nanoseconds of a core
 with AVX2 or AVX-512, found by timing random calls: most calls take half to twice as long (R494).
 """
 from libc.math cimport fabs, sqrt
@@ -73,7 +73,7 @@ cdef inline double cost_of_box(
             + costs.sample * samples + 15.0 * (call.ph + call.pw))
 
 
-cdef inline bint is_small(const Call *call) noexcept nogil:
+cdef inline bint is_brief(const Call *call) noexcept nogil:
     """Whether a call takes about 0.1 ms at most."""
     cdef const LevelJob *job
     cdef Costs costs = costs_of(call)

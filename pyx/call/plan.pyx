@@ -18,7 +18,7 @@ from call.arrays cimport (are_plain_rows, disjoint, has_buffer, is_plain_map, on
 from call.call cimport (Call, begin, compute, end, make_levels, next_step, set_channels,
                         set_result as set_result_of)
 from call.copies cimport copied_tables
-from call.cost cimport is_small
+from call.cost cimport is_brief
 from errors cimport Error, last_error, raise_last
 from limits cimport MAX_EXACT, MAX_SIDE
 from plan.boxes cimport add_rows, reserve
@@ -488,7 +488,7 @@ cdef class Plan:
         if small is not None:
             target, self.call.small_dtype = small
             self.call.small = <char*>&target[0] if target.shape[0] > 0 else NULL
-        run_call(compute, &self.call, is_small(&self.call))
+        run_call(compute, &self.call, is_brief(&self.call))
 
     def max_pixel(self, out, argmax, small=None, Py_ssize_t max_boxes=INT32_MAX):
         """out (K, C, PH, PW) = the largest pixels, argmax (the same or None) = where they are."""
@@ -507,7 +507,7 @@ cdef class Plan:
         """Maps = the gradients for grad_output (K, C, PH, PW)."""
         self.set_result(grad_output, False)
         self.call.max_boxes = max_boxes
-        run_call(compute, &self.call, is_small(&self.call))
+        run_call(compute, &self.call, is_brief(&self.call))
 
     def grad_boxes(self, grad_output, out, Py_ssize_t max_boxes=INT32_MAX):
         """out (boxes, columns) = the gradients of boxes, in their last columns, and 0."""
@@ -524,7 +524,7 @@ cdef class Plan:
         else:
             doubles = out
             call.grad_boxes, call.grad_columns = &doubles[0, 0], doubles.shape[1]
-        run_call(compute, &self.call, is_small(&self.call))
+        run_call(compute, &self.call, is_brief(&self.call))
 
     def max_pixel_grad(self, grad_output, argmax, bint trusts_argmax):
         """Set the map to the sums of grad_output (K, C, PH, PW) at the pixels of argmax.
@@ -537,7 +537,7 @@ cdef class Plan:
         # also where there is one bin
         self.call.jobs.out_strides.x = self.call.channels if self.last else 1
         self.call.trusts_argmax = trusts_argmax
-        run_call(compute, &self.call, is_small(&self.call))
+        run_call(compute, &self.call, is_brief(&self.call))
         return self.call.bad != 0
 
     def max_sample_grad(
@@ -549,7 +549,7 @@ cdef class Plan:
         job.maxima.grad_input = numbers_of(
             grad_input, True, self.call.itemsize, &job.maxima.grad_strides)
         self.call.max_boxes = max_boxes
-        run_call(compute, &self.call, is_small(&self.call))
+        run_call(compute, &self.call, is_brief(&self.call))
 
     # What tests look at: the step that a pass begins with if it is planned already
 

@@ -18,13 +18,12 @@ from images.frames cimport (CROP_TASK_NUMBERS, Conversion, Region, convert_regio
                             frames_of, run_conversion, unite)
 from images.resize cimport Picture, ResizeJob, first_of, run_resize, set_room, stop_of
 from images.structs cimport (CROP_CHANNELS, CROP_COLUMNS, CROP_ROWS, CROP_RUN, CROP_TRIANGLES,
-                             CROP_YUV, RESIZE_ROWS, WARP_SAMPLES, YUV_SPARE, Axis,
-                             CropPixels as Pixels, CropTarget as Target, FilterAxis, Lines,
-                             ResizeAxis, ResizePair, Source, Span, Strip, Sums, Warp, Yuv,
-                             crop_axis_hull, crop_axis_limit, crop_axis_set, crop_within,
-                             filter_axis_of, filter_pairs, filter_span)
+                             CROP_YUV, RESIZE_ROWS, WARP_SAMPLES, YUV_SPARE, Axis, CropPixels,
+                             CropTarget, FilterAxis, Lines, ResizeAxis, ResizePair, Source, Span,
+                             Strip, Sums, Warp, Yuv, crop_axis_hull, crop_axis_limit, crop_axis_set,
+                             crop_within, filter_axis_of, filter_pairs, filter_span)
 from images.table cimport ImageTable
-from roicy._kernels.isa cimport tables as functions
+from roicy._kernels.isa cimport tables
 from simd.structs cimport ASSERT
 from threads cimport Team, run_call, run_tasks
 from tuning cimport TASKS_PER_THREAD
@@ -54,7 +53,7 @@ cdef struct CropJob:
     const double *touched          # boxes beyond whose pixels nothing is read; or NULL
     char *out
     Py_ssize_t stride_k
-    Target target                  # of the first box
+    CropTarget target              # of the first box
     int height
     int width
     int32_t[4] whole               # 0, 0, height, width
@@ -62,7 +61,7 @@ cdef struct CropJob:
     bint repeats                   # the edges of frames, or of `touched`, go on
     bint planar                    # channels of frames are read one by one
     Yuv yuv                        # of frames of CROP_YUV
-    Pixels pixels                  # what is done to them
+    CropPixels pixels              # what is done to them
     Py_ssize_t blocks              # blocks of rows of a box
     Py_ssize_t parts               # tasks of a box
     int threads                    # of the call
@@ -166,7 +165,7 @@ cdef inline Lines lines_of(const CropJob *job, const Span *spans) noexcept nogil
 cdef inline Sums sums_of(const CropJob *job, Scratch *scratch, bint scaled) noexcept nogil:
     """Where the sums of channels go; scaled: they are scaled as soon as they are summed."""
     cdef Sums sums
-    cdef const Pixels *pixels = &job.pixels
+    cdef const CropPixels *pixels = &job.pixels
     cdef int c
     sums.sums, sums.first, sums.channels = scratch.sums, 0, pixels.channels
     sums.stride = pixels.channels if job.target.interleaved else 1
@@ -408,7 +407,7 @@ cdef double cost_of_boxes(const CropJob *job) noexcept:
     return cost * job.count * (WARP_COST if job.warped else 1)
 
 
-cdef bint is_small(const CropJob *job) noexcept:
+cdef bint is_brief(const CropJob *job) noexcept:
     """Whether boxes take about 0.1 ms, pixels that are read and summed included."""
     cdef double cost = cost_of_boxes(job), area
     cdef const Source *frame
@@ -454,7 +453,7 @@ cdef int set_boxes(
 
 cdef int set_target(CropJob *job, const Py_buffer *out, int kind) except -1:
     """The array (K, h, w, C) to write to."""
-    cdef Target *target = &job.target
+    cdef CropTarget *target = &job.target
     job.out, job.stride_k = <char*>out.buf, out.strides[0]
     job.count, job.height, job.width = out.shape[0], <int>out.shape[1], <int>out.shape[2]
     job.whole[2], job.whole[3] = job.height, job.width
@@ -477,7 +476,7 @@ def crop(frames, place, pixels, options, out):
     cdef list kept = []
     cdef int c, p
     memset(&call, 0, sizeof(call))
-    job.table = call.conversion.table = <const ImageTable*>functions.images
+    job.table = call.conversion.table = <const ImageTable*>tables.images
     job.threads = options.threads
     set_target(job, buffer_of(kept, out), ord(options.kind))
     job.rule, job.repeats = options.rule, options.repeats
@@ -494,7 +493,7 @@ def crop(frames, place, pixels, options, out):
     if frames.yuv is not None:
         plan_conversion(job, &call.conversion, frames.count, kept)
     divide(job)
-    run_call(compute, &call, call.conversion.regions_count == 0 and is_small(job))
+    run_call(compute, &call, call.conversion.regions_count == 0 and is_brief(job))
 
 
 def taps_of(int32_t extent, double low, double high, int32_t count, int filter):
@@ -530,11 +529,11 @@ cdef int compute_resize(void *given, Team *team) noexcept nogil:
     return run_conversion(&call.conversion, team) or run_resize(&call.job, team)
 
 
-cdef int set_axis(ResizeAxis *axis, int32_t count, int64_t table, list tables) except -1:
-    """table: of `tables`, or below 0 for an axis that keeps its pixels."""
+cdef int set_axis(ResizeAxis *axis, int32_t count, int64_t table, list axis_tables) except -1:
+    """table: of `axis_tables`, or below 0 for an axis that keeps its pixels."""
     axis.count, axis.taps, axis.spans, axis.pairs = count, 0, NULL, NULL
     if table >= 0:
-        axis.taps, spans, pairs = tables[table]
+        axis.taps, spans, pairs = axis_tables[table]
         axis.spans = <const int32_t*>PyBytes_AS_STRING(spans)
         axis.pairs = <const ResizePair*>PyBytes_AS_STRING(pairs)
     return 0
@@ -542,7 +541,7 @@ cdef int set_axis(ResizeAxis *axis, int32_t count, int64_t table, list tables) e
 
 cdef double set_pictures(
         ResizeJob *job, const Source *frames, Region *regions, const int64_t[:, ::1] rows,
-        list tables, list kept) except -1:
+        list axis_tables, list kept) except -1:
     """Boxes, and what they read of each frame; return about how many numbers are summed."""
     cdef Picture *picture = <Picture*>memory_of(kept, job.count * sizeof(Picture), True)
     cdef Region region
@@ -552,8 +551,8 @@ cdef double set_pictures(
     for k in range(job.count):
         picture.frame = region.frame = frames + rows[k, 0]
         picture.at_y, picture.at_x = rows[k, 1], rows[k, 2]
-        set_axis(&picture.y, <int32_t>rows[k, 3], rows[k, 5], tables)
-        set_axis(&picture.x, <int32_t>rows[k, 4], rows[k, 6], tables)
+        set_axis(&picture.y, <int32_t>rows[k, 3], rows[k, 5], axis_tables)
+        set_axis(&picture.x, <int32_t>rows[k, 4], rows[k, 6], axis_tables)
         picture.y_first, picture.divided = rows[k, 7] != 0, rows[k, 8] != 0
         picture.top, picture.left = <int32_t>rows[k, 9], <int32_t>rows[k, 10]
         region.low[0] = <int32_t>picture.at_y + first_of(&picture.y, 0)
@@ -585,12 +584,12 @@ cdef int divide_resize(ResizeJob *job, double cost) except -1:
     return 0
 
 
-def resize(frames, const int64_t[:, ::1] rows, list tables, target, out, int threads):
+def resize(frames, const int64_t[:, ::1] rows, list axis_tables, target, out, int threads):
     """Resize boxes of frames as Pillow does.
 
-    rows: (K, 11) of frame, y and x of its pixel (0, 0), height, width, and of their taps which of
-    `tables`, whether y is first, whether colours are divided by alpha, and where it begins in the
-    result; target: as in roicy/cropping/resizing.py; out: written to.
+    rows: (K, 11) of frame, y and x of its pixel (0, 0), height, width, which of `axis_tables` have
+    their taps, whether y is first, whether colours are divided by alpha, and where it begins in
+    the result; target: as in roicy/cropping/resizing.py; out: written to.
     """
     cdef WholeResize call
     cdef const Source *sources
@@ -603,7 +602,7 @@ def resize(frames, const int64_t[:, ::1] rows, list tables, target, out, int thr
     cdef double cost
     cdef int c
     memset(&call, 0, sizeof(call))
-    job.table = call.conversion.table = <const ImageTable*>functions.images
+    job.table = call.conversion.table = <const ImageTable*>tables.images
     job.threads = threads
     sources = frames_of(kept, frames, &yuv)
     job.pitch = 1 if frames.planar else frames.channels
@@ -627,7 +626,7 @@ def resize(frames, const int64_t[:, ::1] rows, list tables, target, out, int thr
         return
     if frames.yuv is not None:
         regions = <Region*>memory_of(kept, frames.count * sizeof(Region), True)
-    cost = set_pictures(job, sources, regions, rows, tables, kept)
+    cost = set_pictures(job, sources, regions, rows, axis_tables, kept)
     if regions != NULL:
         sources = convert_regions(&call.conversion, regions, frames.count, threads, kept)
         for k in range(job.count):

@@ -8,8 +8,8 @@ what is kept fits a level 2 cache.
 from libc.stdint cimport int32_t, uint8_t
 from libc.string cimport memcpy, memmove
 
-from images.structs cimport (RESIZE_ROWS, ResizeAxis as Axis, ResizeBlock as Block,
-                             ResizeTarget as Target, Source, filter_divide_by_alpha)
+from images.structs cimport (RESIZE_ROWS, ResizeAxis, ResizeBlock, ResizeTarget, Source,
+                             filter_divide_by_alpha)
 from images.table cimport ImageTable
 from simd.structs cimport ASSERT
 from threads cimport Team, run_tasks
@@ -31,8 +31,8 @@ cdef struct Picture:               # a box of a frame, and where it goes
     const Source *frame
     Py_ssize_t at_y                # pixel (0, 0) of the taps
     Py_ssize_t at_x
-    Axis y
-    Axis x
+    ResizeAxis y
+    ResizeAxis x
     bint y_first
     bint divided                   # colours are divided by alpha at last
     int32_t top                    # where it begins in the result; may be below 0
@@ -43,7 +43,7 @@ cdef struct ResizeJob:
     const ImageTable *table
     const Picture *pictures
     Py_ssize_t count
-    Target target
+    ResizeTarget target
     char *out
     Py_ssize_t stride_k
     int32_t height
@@ -63,7 +63,7 @@ cdef struct Part:                  # some rows and columns of a picture, or of o
     const ResizeJob *job
     const Picture *picture
     const uint8_t *start           # pixel (0, 0)
-    Target target
+    ResizeTarget target
     Py_ssize_t stride
     int pitch
     int channels
@@ -79,11 +79,11 @@ cdef struct Part:                  # some rows and columns of a picture, or of o
     Py_ssize_t kept_stride         # bytes of a kept row
 
 
-cdef inline int32_t first_of(const Axis *axis, int32_t i) noexcept nogil:
+cdef inline int32_t first_of(const ResizeAxis *axis, int32_t i) noexcept nogil:
     return i if axis.spans == NULL else axis.spans[2 * i]
 
 
-cdef inline int32_t stop_of(const Axis *axis, int32_t i) noexcept nogil:
+cdef inline int32_t stop_of(const ResizeAxis *axis, int32_t i) noexcept nogil:
     return i + 1 if axis.spans == NULL else axis.spans[2 * i] + axis.spans[2 * i + 1]
 
 
@@ -96,7 +96,7 @@ cdef inline void resize_rows_along_x(
     too many pixels is summed row by row.
     """
     cdef const ImageTable *table = part.job.table
-    cdef const Axis *axis = &part.picture.x
+    cdef const ResizeAxis *axis = &part.picture.x
     cdef int32_t q = part.low_x, next, low, room, origin = axis.spans[2 * q]
     cdef int pitch = part.pitch, channels = part.channels, i
     while q < part.stop_x:
@@ -120,7 +120,7 @@ cdef inline void resize_rows_along_x(
 cdef inline void store_rows(
         const Part *part, int32_t y, int rows, const uint8_t *lines, Py_ssize_t line_stride,
         int pitch) noexcept nogil:
-    cdef Block block
+    cdef ResizeBlock block
     cdef int i
     for i in range(rows if part.picture.divided else 0):      # which are the thread's own
         filter_divide_by_alpha(<uint8_t*>lines + i * line_stride, part.stop_x - part.low_x, pitch)
@@ -133,7 +133,7 @@ cdef inline void store_rows(
 
 cdef inline void resize_along_x_first(const Part *part) noexcept nogil:
     """Rows are resized along x as soon as an output row needs them."""
-    cdef const Axis *axis = &part.picture.y
+    cdef const ResizeAxis *axis = &part.picture.y
     cdef bint along_x = part.picture.x.spans != NULL
     cdef Py_ssize_t between = part.kept_stride, room = part.job.kept // between
     cdef int32_t y, first, have = first_of(axis, part.low_y), base = have
@@ -185,7 +185,7 @@ cdef inline void resize_along_x_first(const Part *part) noexcept nogil:
 
 cdef inline void resize_along_y_first(const Part *part) noexcept nogil:
     """Some output rows are resized along y, as far as their columns reach, and then along x."""
-    cdef const Axis *axis = &part.picture.y
+    cdef const ResizeAxis *axis = &part.picture.y
     cdef int32_t low = first_of(&part.picture.x, part.low_x), y = part.low_y, i
     cdef Py_ssize_t pixels = stop_of(&part.picture.x, part.stop_x - 1) - low
     cdef Py_ssize_t window = pixels * part.pitch
@@ -227,7 +227,7 @@ cdef inline int32_t columns_together(
 
 cdef inline void pad_row(
         const ResizeJob *job, int32_t p, int32_t first, int32_t stop, char *out) noexcept nogil:
-    cdef Block block
+    cdef ResizeBlock block
     block.start, block.stride, block.pitch, block.channels = NULL, 0, 0, job.channels
     block.rows, block.row, block.first, block.stop = 1, p, first, stop
     job.table.resize_store(&job.target, &block, out)

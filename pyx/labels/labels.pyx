@@ -201,11 +201,11 @@ cdef int set_call(Job *job, list kept, given, axes, rule) except -1:
 
 
 cdef bint set_threads(Job *job, Py_ssize_t numbers, int threads) noexcept nogil:
-    """Choose how many threads there are, and say whether a call is small; numbers: of all maps."""
+    """Choose how many threads there are, and say whether a call is brief; numbers: of all maps."""
     cdef double pixels = <double>job.call.y.pixels * job.call.x.pixels
-    cdef bint small = numbers + job.images * pixels < SMALL_NUMBERS
-    job.threads = 1 if small else threads
-    return small
+    cdef bint brief = numbers + job.images * pixels < SMALL_NUMBERS
+    job.threads = 1 if brief else threads
+    return brief
 
 
 cdef int run(Job *job, Py_ssize_t numbers, int threads) except -1:

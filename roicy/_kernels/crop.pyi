@@ -14,7 +14,7 @@ def taps_of(extent: int, low: float, high: float, count: int, filter: int) -> Ta
 def resize(
     frames: Frames,
     rows: np.ndarray,
-    tables: list[Taps],
+    axis_tables: list[Taps],
     target: Target,
     out: np.ndarray,
     threads: int,
