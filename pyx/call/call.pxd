@@ -137,7 +137,7 @@ cdef inline int begin(Call *call) noexcept nogil:
         job.ph, job.pw, job.itemsize = call.ph, call.pw, call.itemsize
         job.lanes = LANE_BYTES // call.itemsize
         isa = tables + (call.itemsize == sizeof(double))
-        job.simd, job.image_table = isa.simd, isa.images
+        job.simd = isa.simd
         job.channels, job.channels_per_output = call.channels, 1
         job.purpose, job.position_sensitive = call.purpose, call.position_sensitive
         job.box_numbers = call.boxes.width

@@ -44,8 +44,9 @@ static inline void crop_axis_limit(struct crop_axis *axis, double from, double t
 }
 
 /* The interval [a, b] on pixels that go on beyond the outermost ones, or end with the frame. */
-static inline struct crop_span crop_span_between(const struct crop_axis *axis, double a, double b) {
-    struct crop_span span = {0, -1, 0, 0, 0, 0};
+static inline struct interval crop_interval_between(const struct crop_axis *axis, double a,
+                                                    double b) {
+    struct interval span = {0, -1, 0, 0, 0, 0};
     double outermost = axis->stop - 1.0, share = 1 / (2 * axis->half), from = a, to = b;
     if (!axis->repeats) {
         from = a > axis->low ? a : axis->low;
@@ -74,8 +75,9 @@ static inline double crop_beyond(double at, double half) {
 
 /* The triangle around `middle`.  Where no pixel has its middle in it, the nearest one stands for
    it if edges go on. */
-static NOINLINE struct crop_span crop_span_triangle(const struct crop_axis *axis, double middle) {
-    struct crop_span span = {0, -1, 0, 0, 0, 0};
+static NOINLINE struct interval crop_interval_triangle(const struct crop_axis *axis,
+                                                       double middle) {
+    struct interval span = {0, -1, 0, 0, 0, 0};
     double low = floor(middle - axis->half + 0.5), stop = floor(middle + axis->half + 0.5);
     double sum = 0, outside = 0;
     low = low > axis->low ? low : axis->low;
@@ -123,29 +125,29 @@ static inline double crop_axis_hull(const struct crop_axis *axis, int32_t *low, 
 }
 
 /* The interval of output pixel p. */
-static FORCE_INLINE struct crop_span crop_span_of(const struct crop_axis *axis, int32_t p) {
-    struct crop_span none = {0, -1, 0, 0, 0, 0};
+static FORCE_INLINE struct interval crop_interval_of(const struct crop_axis *axis, int32_t p) {
+    struct interval none = {0, -1, 0, 0, 0, 0};
     double middle;
     if (p < axis->bin_low || p >= axis->bin_stop || axis->low >= axis->stop)
         return none;
     middle = crop_axis_middle(axis, p - axis->bin_low);
     if (axis->rule == CROP_TRIANGLES)
-        return crop_span_triangle(axis, middle);
+        return crop_interval_triangle(axis, middle);
     if (axis->rule == CROP_NEAREST) {
         if (!axis->repeats && !(middle >= axis->low && middle < axis->stop))
             return none;
         middle = PLANTED("the nearest pixel is the next one") ? middle + 0.5 : middle;
         middle = crop_within(floor(middle), axis->low, axis->stop - 1.0);
-        return (struct crop_span){(int32_t)middle, (int32_t)middle, 1, 0, 0, 1};
+        return (struct interval){(int32_t)middle, (int32_t)middle, 1, 0, 0, 1};
     }
-    return crop_span_between(axis, middle - axis->half, middle + axis->half);
+    return crop_interval_between(axis, middle - axis->half, middle + axis->half);
 }
 
 /* The intervals of `count` output pixels from `first` on. */
-static NOINLINE void crop_spans(const struct crop_axis *axis, int32_t first, int count,
-                                struct crop_span *spans) {
+static NOINLINE void crop_intervals(const struct crop_axis *axis, int32_t first, int count,
+                                    struct interval *spans) {
     for (int i = 0; i < count; i++)
-        spans[i] = crop_span_of(axis, first + i);
+        spans[i] = crop_interval_of(axis, first + i);
 }
 
 #endif

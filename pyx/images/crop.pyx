@@ -1,7 +1,7 @@
 """Crop: boxes of frames, resized and normalised.
 
 A task is a box, or some of its rows.  Blocks of CROP_ROWS rows are computed one after the other,
-each in chunks of output columns whose pixels fit a strip.  rows.h has the sums.
+each in chunks of output columns whose pixels fit a strip.  simd/rows.h has the sums.
 
 Rows of YCbCr are converted for each strip.  Where boxes cover most of a frame, it is converted
 before all tasks, and where they are not upright, what each of them reads, or the frame if that is
@@ -17,14 +17,15 @@ from images.buffers cimport buffer_of, memory_of
 from images.frames cimport (CROP_TASK_NUMBERS, Conversion, Region, convert_regions, dense_bytes,
                             frames_of, run_conversion, unite)
 from images.resize cimport Picture, ResizeJob, first_of, run_resize, set_room, stop_of
-from images.structs cimport (CROP_CHANNELS, CROP_COLUMNS, CROP_ROWS, CROP_RUN, CROP_TRIANGLES,
-                             CROP_YUV, RESIZE_ROWS, WARP_SAMPLES, YUV_SPARE, Axis, CropPixels,
-                             CropTarget, FilterAxis, Lines, ResizeAxis, ResizePair, Source, Span,
-                             Strip, Sums, Warp, Yuv, crop_axis_hull, crop_axis_limit, crop_axis_set,
-                             crop_within, filter_axis_of, filter_pairs, filter_span)
+from images.structs cimport (CROP_CHANNELS, CROP_COLUMNS, CROP_ROWS, CROP_TRIANGLES, CROP_YUV,
+                             RESIZE_ROWS, WARP_SAMPLES, YUV_SPARE, Axis, CropPixels, CropTarget,
+                             FilterAxis, Frame, ResizeAxis, ResizePair, Warp, Yuv, crop_axis_hull,
+                             crop_axis_limit, crop_axis_set, crop_within, filter_axis_of,
+                             filter_pairs, filter_span)
 from images.table cimport ImageTable
 from roicy._kernels.isa cimport tables
-from simd.structs cimport ASSERT
+from simd.structs cimport ASSERT, ROWS_RUN, Interval, Lines, Source, Strip, Sums
+from simd.table cimport Simd
 from threads cimport Team, run_call, run_tasks
 from tuning cimport TASKS_PER_THREAD
 
@@ -39,12 +40,13 @@ cdef enum:
 
 cdef enum:
     GROUPS = CROP_COLUMNS_AT_ONCE // CROP_COLUMNS
-    CONVERTED_ROWS = CROP_CONVERTED // (3 * (CROP_RUN + 2))   # of a strip of CROP_RUN pixels
+    CONVERTED_ROWS = CROP_CONVERTED // (3 * (ROWS_RUN + 2))   # of a strip of ROWS_RUN pixels
 
 
 cdef struct CropJob:
     const ImageTable *table
-    const Source *frames
+    const Simd *simd
+    const Frame *frames
     Py_ssize_t count               # of boxes
     const double *boxes            # [k][x1, y1, x2, y2], or matrices [k][9]
     bint warped                    # boxes are matrices
@@ -69,8 +71,8 @@ cdef struct CropJob:
 
 
 cdef struct Scratch:               # of one thread
-    Span[CROP_COLUMNS_AT_ONCE] columns
-    Span[CROP_ROWS] rows
+    Interval[CROP_COLUMNS_AT_ONCE] columns
+    Interval[CROP_ROWS] rows
     Py_ssize_t[GROUPS] low         # pixels that CROP_COLUMNS output columns read
     Py_ssize_t[GROUPS] stop
     float[(CROP_STRIP + CROP_CHANNELS * CROP_ROWS) * CROP_ROWS] strip
@@ -79,7 +81,7 @@ cdef struct Scratch:               # of one thread
 
 
 cdef struct Work:                  # one box, and some rows and columns of it
-    const Source *frame
+    const Frame *frame
     Axis y
     Axis x
     char *out
@@ -92,7 +94,7 @@ cdef struct Work:                  # one box, and some rows and columns of it
     int columns
 
 
-cdef inline const Source *frame_of(const CropJob *job, Py_ssize_t k) noexcept nogil:
+cdef inline const Frame *frame_of(const CropJob *job, Py_ssize_t k) noexcept nogil:
     return job.frames + (k if job.images == NULL else job.images[k])
 
 
@@ -106,7 +108,7 @@ cdef inline Axis axis_of(const CropJob *job, Py_ssize_t k, bint along_x) noexcep
     cdef int low = 0 if along_x else 1      # where it is among the edges of a box
     cdef const double *box = job.boxes + 4 * k + low
     cdef const int32_t *content = content_of(job, k) + along_x
-    cdef const Source *frame = frame_of(job, k)
+    cdef const Frame *frame = frame_of(job, k)
     axis.bin_low, axis.bin_stop = content[0], content[2]
     axis.low, axis.stop = 0, frame.width if along_x else frame.height
     axis.repeats = job.repeats
@@ -119,17 +121,17 @@ cdef inline Axis axis_of(const CropJob *job, Py_ssize_t k, bint along_x) noexcep
 cdef inline void set_columns(const CropJob *job, Work *work, Scratch *scratch) noexcept nogil:
     """Spans of output columns, and the pixels that each group of them reads."""
     cdef int q, group
-    cdef Span span
-    job.table.crop_spans(&work.x, work.column, work.columns, scratch.columns)
+    cdef Interval interval
+    job.table.crop_intervals(&work.x, work.column, work.columns, scratch.columns)
     for q in range(work.columns):
         group = q // CROP_COLUMNS
-        span = scratch.columns[q]
+        interval = scratch.columns[q]
         if q % CROP_COLUMNS == 0:
             scratch.low[group], scratch.stop[group] = INT32_MAX, 0
-        if span.low <= span.high:
-            ASSERT(work.frame.low[1] <= span.low and span.high < work.frame.stop[1])
-            scratch.low[group] = min(scratch.low[group], <Py_ssize_t>span.low)
-            scratch.stop[group] = max(scratch.stop[group], <Py_ssize_t>span.high + 1)
+        if interval.low <= interval.high:
+            ASSERT(work.frame.low[1] <= interval.low and interval.high < work.frame.stop[1])
+            scratch.low[group] = min(scratch.low[group], <Py_ssize_t>interval.low)
+            scratch.stop[group] = max(scratch.stop[group], <Py_ssize_t>interval.high + 1)
 
 
 cdef inline void set_rows(const CropJob *job, Work *work, Scratch *scratch) noexcept nogil:
@@ -139,26 +141,26 @@ cdef inline void set_rows(const CropJob *job, Work *work, Scratch *scratch) noex
     """
     cdef int p
     cdef int32_t low, stop
-    cdef Span span
+    cdef Interval interval
     work.low, work.stop = INT32_MAX, 0
     memset(scratch.rows, 0, sizeof(scratch.rows))
-    job.table.crop_spans(&work.y, work.row, work.rows, scratch.rows)
+    job.table.crop_intervals(&work.y, work.row, work.rows, scratch.rows)
     for p in range(work.rows):
-        span = scratch.rows[p]
-        low, stop = min(work.low, span.low), max(work.stop, span.high + 1)
-        if work.frame.kind == CROP_YUV and p > 0 and stop - low > CONVERTED_ROWS:
+        interval = scratch.rows[p]
+        low, stop = min(work.low, interval.low), max(work.stop, interval.high + 1)
+        if work.frame.pixels.kind == CROP_YUV and p > 0 and stop - low > CONVERTED_ROWS:
             work.rows = p
-            memset(scratch.rows + p, 0, (CROP_ROWS - p) * sizeof(Span))
+            memset(scratch.rows + p, 0, (CROP_ROWS - p) * sizeof(Interval))
             break
-        if span.low <= span.high:
-            ASSERT(work.frame.low[0] <= span.low and span.high < work.frame.stop[0])
+        if interval.low <= interval.high:
+            ASSERT(work.frame.low[0] <= interval.low and interval.high < work.frame.stop[0])
             work.low, work.stop = low, stop
 
 
-cdef inline Lines lines_of(const CropJob *job, const Span *spans) noexcept nogil:
+cdef inline Lines lines_of(const CropJob *job, const Interval *intervals) noexcept nogil:
     cdef Lines lines
     memset(&lines, 0, sizeof(lines))
-    lines.spans, lines.triangles = spans, job.rule == CROP_TRIANGLES
+    lines.intervals, lines.triangles = intervals, job.rule == CROP_TRIANGLES
     return lines
 
 
@@ -201,23 +203,23 @@ cdef inline Source convert_rows(
     cdef Py_ssize_t low = strip.low & ~<Py_ssize_t>1, y = 0
     cdef Py_ssize_t stop = min((strip.stop + 1) & ~<Py_ssize_t>1, <Py_ssize_t>work.frame.width)
     cdef Py_ssize_t stride = 3 * (stop - low)
-    cdef const Span *span
+    cdef const Interval *interval
     cdef int p
     ASSERT((work.stop - work.low) * stride <= CROP_CONVERTED)
     for p in range(work.rows):
-        span = scratch.rows + (work.rows - 1 - p if work.y.bin_size < 0 else p)
-        y = max(y, <Py_ssize_t>span.low)
-        while y <= span.high:
+        interval = scratch.rows + (work.rows - 1 - p if work.y.bin_size < 0 else p)
+        y = max(y, <Py_ssize_t>interval.low)
+        while y <= interval.high:
             job.table.crop_convert(work.frame, y, low, stop - low,
                                    scratch.converted + (y - work.low) * stride)
             y += 1
-    return dense_bytes(work.frame, scratch.converted, stride, work.low, low)
+    return dense_bytes(&work.frame.pixels, scratch.converted, stride, work.low, low)
 
 
 cdef inline Py_ssize_t room_for(const CropJob *job, const Work *work) noexcept nogil:
     """Pixels of a row of a strip."""
     cdef Py_ssize_t room = CROP_STRIP // job.pixels.channels
-    if work.frame.kind != CROP_YUV or work.low >= work.stop:
+    if work.frame.pixels.kind != CROP_YUV or work.low >= work.stop:
         return room
     return min(room, CROP_CONVERTED // (3 * (work.stop - work.low)) - 2)
 
@@ -226,8 +228,8 @@ cdef inline void fill_strip(
         const CropJob *job, const Work *work, Scratch *scratch, Strip *strip) noexcept nogil:
     """Sum the rows of the frame, as they are or converted, or of its channels one by one."""
     cdef Lines y = lines_of(job, scratch.rows)
-    cdef Source source = work.frame[0]
-    cdef double rows = source.height
+    cdef Source source = work.frame.pixels
+    cdef double rows = work.frame.height
     if source.kind == CROP_YUV:
         source = convert_rows(job, work, scratch, strip)
     else:
@@ -238,7 +240,7 @@ cdef inline void fill_strip(
         source.channels, source.dense = 1, True
     strip.channel = 0
     while strip.channel < strip.channels:
-        job.table.sum_strip(&source, &y, work.rows, strip)
+        job.simd.sum_strip(&source, &y, work.rows, strip)
         source.start += source.stride_c
         strip.channel += source.channels
 
@@ -248,13 +250,13 @@ cdef inline void crop_columns(
         const Sums *sums, int group, bint scaled, bint last) noexcept nogil:
     """Sum a group of columns; store them if the strip is the last that they read."""
     cdef int first = group * CROP_COLUMNS, count = min(<int>CROP_COLUMNS, work.columns - first)
-    cdef const Span *spans = scratch.columns + first
-    cdef Lines x = lines_of(job, spans)
-    job.table.sum_strip_columns(strip, &x, count, sums)
+    cdef const Interval *intervals = scratch.columns + first
+    cdef Lines x = lines_of(job, intervals)
+    job.simd.sum_strip_columns(strip, &x, count, sums)
     if not last:
         return
     if not scaled:
-        job.table.crop_complete(sums, count, spans, scratch.rows if work.padded else NULL,
+        job.table.crop_complete(sums, count, intervals, scratch.rows if work.padded else NULL,
                                 &job.pixels)
     job.table.crop_store(scratch.sums, work.rows, count,
                          work.out + work.row * job.target.stride_y
@@ -410,7 +412,7 @@ cdef double cost_of_boxes(const CropJob *job) noexcept:
 cdef bint is_brief(const CropJob *job) noexcept:
     """Whether boxes take about 0.1 ms, pixels that are read and summed included."""
     cdef double cost = cost_of_boxes(job), area
-    cdef const Source *frame
+    cdef const Frame *frame
     cdef const double *box
     cdef Py_ssize_t k
     if job.warped:
@@ -477,6 +479,7 @@ def crop(frames, place, pixels, options, out):
     cdef int c, p
     memset(&call, 0, sizeof(call))
     job.table = call.conversion.table = <const ImageTable*>tables.images
+    job.simd = tables.simd
     job.threads = options.threads
     set_target(job, buffer_of(kept, out), ord(options.kind))
     job.rule, job.repeats = options.rule, options.repeats
@@ -540,7 +543,7 @@ cdef int set_axis(ResizeAxis *axis, int32_t count, int64_t table, list axis_tabl
 
 
 cdef double set_pictures(
-        ResizeJob *job, const Source *frames, Region *regions, const int64_t[:, ::1] rows,
+        ResizeJob *job, const Frame *frames, Region *regions, const int64_t[:, ::1] rows,
         list axis_tables, list kept) except -1:
     """Boxes, and what they read of each frame; return about how many numbers are summed."""
     cdef Picture *picture = <Picture*>memory_of(kept, job.count * sizeof(Picture), True)
@@ -592,7 +595,7 @@ def resize(frames, const int64_t[:, ::1] rows, list axis_tables, target, out, in
     the result; target: as in roicy/cropping/resizing.py; out: written to.
     """
     cdef WholeResize call
-    cdef const Source *sources
+    cdef const Frame *sources
     cdef Yuv yuv
     cdef ResizeJob *job = &call.job
     cdef Region *regions = NULL

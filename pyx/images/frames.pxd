@@ -4,8 +4,9 @@ from libc.stdint cimport int32_t, uint8_t
 from libc.string cimport memcpy
 
 from images.buffers cimport buffer_of, memory_of
-from images.structs cimport BYTE, YUV_SPARE, Plane, Source, Yuv
+from images.structs cimport BYTE, YUV_SPARE, Frame, Plane, Yuv
 from images.table cimport ImageTable
+from simd.structs cimport Source
 from threads cimport Team, run_tasks
 from tuning cimport TASKS_PER_THREAD
 
@@ -14,17 +15,17 @@ cdef enum:
 
 
 cdef inline Source dense_bytes(
-        const Source *frame, const void *start, Py_ssize_t stride_y, Py_ssize_t y,
+        const Source *pixels, const void *start, Py_ssize_t stride_y, Py_ssize_t y,
         Py_ssize_t x) noexcept nogil:
-    """A converted frame.  Its pixel (y, x) lies at `start`."""
-    cdef Source source = frame[0]
+    """Converted pixels.  Pixel (y, x) lies at `start`."""
+    cdef Source source = pixels[0]
     source.kind, source.dense = BYTE, True
     source.stride_y, source.stride_x, source.stride_c = stride_y, 3, 1
     source.start = <const char*>start - y * stride_y - 3 * x
     return source
 
 
-cdef inline Source *frames_of(list kept, given, Yuv *yuv) except NULL:
+cdef inline Frame *frames_of(list kept, given, Yuv *yuv) except NULL:
     """The frames of arrays (N, H, W, C); or (N, H, W) of Y, of U and of V, which take turns.
 
     given: as in roicy/cropping/arguments.py; yuv: set for frames of YCbCr, which keep it.
@@ -32,8 +33,9 @@ cdef inline Source *frames_of(list kept, given, Yuv *yuv) except NULL:
     cdef Py_ssize_t i = 0, n
     cdef int j, c, kind = ord(given.kind), planes = 3 if given.yuv else 1
     cdef Py_buffer *view
-    cdef Source *frames = <Source*>memory_of(kept, given.count * sizeof(Source), True)
-    cdef Source *frame
+    cdef Frame *frames = <Frame*>memory_of(kept, given.count * sizeof(Frame), True)
+    cdef Frame *frame
+    cdef Source *pixels
     cdef Plane plane
     if given.yuv:
         (yuv.shared, yuv.wide, yuv.own_chroma, yuv.rgb565, yuv.luma, channels) = given.yuv
@@ -49,22 +51,23 @@ cdef inline Source *frames_of(list kept, given, Yuv *yuv) except NULL:
                 plane.stride_x <<= yuv.own_chroma
                 frame.chroma[j % planes - 1] = plane
                 continue
-            frame.start = plane.start
-            frame.stride_y, frame.stride_x = plane.stride_y, plane.stride_x
+            pixels = &frame.pixels
+            pixels.start = plane.start
+            pixels.stride_y, pixels.stride_x = plane.stride_y, plane.stride_x
             frame.height = frame.stop[0] = <int32_t>view.shape[1]
             frame.width = frame.stop[1] = <int32_t>view.shape[2]
-            frame.channels, frame.kind, frame.yuv = given.channels, kind, yuv
+            pixels.channels, pixels.kind, frame.yuv = given.channels, kind, yuv
             if planes == 1:
-                frame.stride_c = view.strides[3]
-                frame.dense = (frame.stride_x == view.itemsize * frame.channels
-                               and (frame.stride_c == view.itemsize or frame.channels == 1))
+                pixels.stride_c = view.strides[3]
+                pixels.dense = (pixels.stride_x == view.itemsize * pixels.channels
+                                and (pixels.stride_c == view.itemsize or pixels.channels == 1))
         if j % planes == planes - 1:
             i += view.shape[0]
     return frames
 
 
 cdef struct Region:                # pixels of a frame of YCbCr that are converted in advance
-    const Source *frame            # NULL if there are none
+    const Frame *frame             # NULL if there are none
     int32_t[2] low                 # y, x
     int32_t[2] stop
 
@@ -72,7 +75,7 @@ cdef struct Region:                # pixels of a frame of YCbCr that are convert
 cdef struct Conversion:
     const ImageTable *table
     const Region *regions
-    Source *converted              # a frame of bytes for each region
+    Frame *converted               # a frame of bytes for each region
     Py_ssize_t regions_count       # 0: nothing is converted in advance
     Py_ssize_t parts               # tasks of a region
     int threads
@@ -81,7 +84,7 @@ cdef struct Conversion:
 cdef inline void convert_task(const void *given, Py_ssize_t task, char *memory) noexcept nogil:
     cdef const Conversion *conversion = <const Conversion*>given
     cdef const Region *region = conversion.regions + task // conversion.parts
-    cdef const Source *to = conversion.converted + task // conversion.parts
+    cdef const Source *to = &conversion.converted[task // conversion.parts].pixels
     cdef Py_ssize_t part = task % conversion.parts, rows = region.stop[0] - region.low[0], y
     for y in range(region.low[0] + rows * part // conversion.parts,
                    region.low[0] + rows * (part + 1) // conversion.parts):
@@ -104,20 +107,21 @@ cdef inline Py_ssize_t stride_of(const Region *region) noexcept nogil:
     return 3 * (region.stop[1] - region.low[1]) + YUV_SPARE
 
 
-cdef inline const Source *convert_regions(
+cdef inline const Frame *convert_regions(
         Conversion *conversion, const Region *regions, Py_ssize_t count, int threads,
         list kept) except NULL:
     """Plan to convert regions of YCbCr; return the frames that they become."""
     cdef Py_ssize_t i, size = 0
-    cdef Source *frames = <Source*>memory_of(kept, count * sizeof(Source), False)
+    cdef Frame *frames = <Frame*>memory_of(kept, count * sizeof(Frame), False)
     cdef char *to
     for i in range(count):
         size += (regions[i].stop[0] - regions[i].low[0]) * stride_of(regions + i)
     to = memory_of(kept, size, False)
     for i in range(count):
         if regions[i].frame != NULL:
-            frames[i] = dense_bytes(
-                regions[i].frame, to, stride_of(regions + i), regions[i].low[0], regions[i].low[1])
+            frames[i] = regions[i].frame[0]
+            frames[i].pixels = dense_bytes(
+                &frames[i].pixels, to, stride_of(regions + i), regions[i].low[0], regions[i].low[1])
             memcpy(frames[i].low, regions[i].low, sizeof(regions[i].low))
             memcpy(frames[i].stop, regions[i].stop, sizeof(regions[i].stop))
             to += (regions[i].stop[0] - regions[i].low[0]) * stride_of(regions + i)
@@ -133,4 +137,4 @@ cdef inline int run_conversion(const Conversion *conversion, Team *team) noexcep
     if conversion.regions_count == 0:
         return 0
     return run_tasks(conversion, conversion.regions_count * conversion.parts, conversion.threads,
-                     sizeof(Source), convert_task, team)
+                     sizeof(Frame), convert_task, team)

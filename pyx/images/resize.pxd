@@ -8,7 +8,7 @@ what is kept fits a level 2 cache.
 from libc.stdint cimport int32_t, uint8_t
 from libc.string cimport memcpy, memmove
 
-from images.structs cimport (RESIZE_ROWS, ResizeAxis, ResizeBlock, ResizeTarget, Source,
+from images.structs cimport (RESIZE_ROWS, Frame, ResizeAxis, ResizeBlock, ResizeTarget,
                              filter_divide_by_alpha)
 from images.table cimport ImageTable
 from simd.structs cimport ASSERT
@@ -28,7 +28,7 @@ cdef enum:
 
 
 cdef struct Picture:               # a box of a frame, and where it goes
-    const Source *frame
+    const Frame *frame
     Py_ssize_t at_y                # pixel (0, 0) of the taps
     Py_ssize_t at_x
     ResizeAxis y
@@ -247,7 +247,7 @@ cdef inline void resize_task(const void *given, Py_ssize_t task, char *memory) n
     cdef bint shown
     part.job, part.picture, part.out, part.target = job, picture, out, job.target
     part.pitch, part.channels = job.pitch, job.channels // job.planes
-    part.stride = picture.frame.stride_y
+    part.stride = picture.frame.pixels.stride_y
     part.lines = <uint8_t*>memory
     part.sums = part.lines + LINES_BYTES
     part.line = part.sums + SUMS_BYTES
@@ -262,8 +262,8 @@ cdef inline void resize_task(const void *given, Py_ssize_t task, char *memory) n
         return
     for plane in range(job.planes):
         part.start = <const uint8_t*>(
-            picture.frame.start + picture.at_y * picture.frame.stride_y
-            + picture.at_x * picture.frame.stride_x + plane * picture.frame.stride_c)
+            picture.frame.pixels.start + picture.at_y * picture.frame.pixels.stride_y
+            + picture.at_x * picture.frame.pixels.stride_x + plane * picture.frame.pixels.stride_c)
         part.target.places[0] = job.target.places[plane]
         part.target.tables[0] = job.target.tables[plane]
         part.low_x = max(-picture.left, 0)

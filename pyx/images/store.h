@@ -3,7 +3,27 @@
 #ifndef ROICY_STORE_H
 #define ROICY_STORE_H
 
-#include "images/rows.h"
+#include "images/structs.h"
+#include "simd/simd.h"
+
+/* Completes the sums of `count` output columns, which have neither scale nor bias yet, and adds the
+   padding where intervals cover the frame in part; rows: their spans, or NULL for no padding. */
+static NOINLINE void crop_complete(const struct sums *to, int count, const struct interval *spans,
+                                   const struct interval *rows, const struct crop_pixels *pixels) {
+    float cover[CROP_ROWS];
+    for (int l = 0; rows && l < CROP_ROWS; l++)
+        cover[l] = rows[l].cover;
+    for (int c = 0; c < to->channels; c++) {
+        float scale = pixels->scale[c], bias = pixels->bias[c], pad = pixels->pad[c];
+        for (int q = 0; q < count; q++) {
+            float *column = (float *)to->sums + (q * to->stride + to->place[c]) * CROP_ROWS;
+            for (int l = 0; rows && l < CROP_ROWS; l++)
+                column[l] = FUSED_float(1 - spans[q].cover * cover[l], pad, column[l]);
+            for (int l = 0; l < CROP_ROWS; l++)
+                column[l] = FUSED_float(column[l], scale, bias);
+        }
+    }
+}
 
 /* Copies a few floats, by whole lines, which are short enough to need no call. */
 static FORCE_INLINE void crop_copy_run(const float *from, int count, char *to) {

@@ -5,18 +5,16 @@
 #include "simd/structs.h"
 
 /* Output pixels are computed in blocks of CROP_ROWS rows, and stored CROP_COLUMNS columns at a
-   time.  CROP_RUN numbers of a row of a frame are summed together. */
+   time. */
 enum {
     CROP_ROWS = LANE_BYTES / sizeof(float),
     CROP_COLUMNS = CROP_ROWS,
-    CROP_RUN = 64,
-    CROP_CHANNELS = 4,
-    CROP_LOADED = 32 /* rows of pixels of any type that are kept as floats */
+    CROP_CHANNELS = ROWS_CHANNELS
 };
 
 /* Types of frames besides those of convert.h.  CROP_YUV stands for YCbCr of any format, whose
    pixels yuv.h makes bytes before anything else reads them. */
-enum { CROP_FLOAT = 'f', CROP_DOUBLE = 'd', CROP_YUV = 'Y' };
+enum { CROP_FLOAT = 'f', CROP_YUV = 'Y' };
 
 /* U or V of a frame.  Strides are bytes. */
 struct crop_plane {
@@ -24,16 +22,11 @@ struct crop_plane {
     ptrdiff_t stride_y, stride_x;
 };
 
-/* A frame or a map, or one plane of it.  Strides are bytes.  YCbCr has three channels, which are
-   red, green and blue; Y lies at `start`. */
-struct crop_source {
-    const char *start;
-    ptrdiff_t stride_y, stride_x, stride_c;
+/* A frame.  YCbCr has three channels, which are red, green and blue; Y lies at its start. */
+struct frame {
+    struct source pixels;
     int32_t height, width;
-    int32_t low[2], stop[2]; /* y, x: the pixels that are there; the others are not read */
-    int channels;
-    int kind;                    /* NumPy's character of the type */
-    int dense;                   /* numbers of a row follow each other */
+    int32_t low[2], stop[2];     /* y, x: the pixels that are there; the others are not read */
     struct crop_plane chroma[2]; /* U and V of YCbCr */
     const struct crop_yuv *yuv;
 };
@@ -49,15 +42,6 @@ struct crop_pixels {
    around the middle. */
 enum { CROP_POINTS, CROP_AREAS, CROP_TRIANGLES, CROP_NEAREST };
 
-/* The interval of one output pixel: pixels low to high.  The first weighs `first`, the last weighs
-   `last` if it is another one, and those between weigh `middle`.  They sum to `cover`, the part of
-   the interval that lies on the frame; high < low where it is none.  The weight of pixel low + t of
-   a triangle is the smaller of first + t * middle and last - t * middle, at least 0. */
-struct crop_span {
-    int32_t low, high;
-    float first, middle, last, cover;
-};
-
 /* One axis of one box.  Output pixels bin_low to bin_stop - 1 show the box, the others padding. */
 struct crop_axis {
     double start;    /* where the box begins, in pixels of the frame */
@@ -67,34 +51,6 @@ struct crop_axis {
     int32_t bin_low, bin_stop;
     int32_t low, stop; /* pixels that may be read */
     int repeats;       /* the outermost of these pixels go on for ever; else padding follows */
-};
-
-/* Which pixels output row or column i sums: the pixels of spans[i], which may have the weights of a
-   triangle, or the taps of `list`. */
-struct lines {
-    const struct crop_span *spans; /* or NULL */
-    int triangles;
-    ptrdiff_t ahead; /* bytes from a row of bytes to one that is read later, for prefetches */
-    struct taps list;
-};
-
-/* Columns [low, stop) of the pixels, summed along y: [column][channel][output row].  With `add`
-   they continue the sums of the columns before them. */
-struct strip {
-    void *sums; /* REAL */
-    ptrdiff_t low, stop;
-    int channels, channel, add;
-};
-
-/* Where the sums of channels first .. first + channels - 1 of a strip go: output column q
-   and channel first + c are lane vector q * stride + place[c].  A sum whose pixels are all in one
-   strip becomes sum * scale[c] + bias[c]. */
-struct sums {
-    void *sums; /* REAL */
-    ptrdiff_t stride;
-    int first, channels; /* at most CROP_CHANNELS */
-    ptrdiff_t place[CROP_CHANNELS];
-    float scale[CROP_CHANNELS], bias[CROP_CHANNELS];
 };
 
 /* The output of a box.  Strides are bytes. */

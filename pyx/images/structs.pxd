@@ -1,14 +1,13 @@
 """What images/structs.h, axis.h, filters.h and runs.h offer to Cython; they say what it is."""
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
 
-from simd.structs cimport Taps
+from simd.structs cimport Interval, Source
 
 cdef extern from "images/structs.h":
     enum: BYTE
     enum: CROP_ROWS
     enum: CROP_COLUMNS
     enum: CROP_CHANNELS
-    enum: CROP_RUN
     enum: CROP_TRIANGLES
     enum: CROP_YUV
     enum: YUV_SPARE
@@ -17,11 +16,6 @@ cdef extern from "images/structs.h":
     enum: REACHED
     enum: TORCHVISION
     enum: REAL_VALUES
-
-    ctypedef struct Span "struct crop_span":
-        int32_t low
-        int32_t high
-        float cover
 
     ctypedef struct Axis "struct crop_axis":
         int32_t bin_low
@@ -37,18 +31,12 @@ cdef extern from "images/structs.h":
         Py_ssize_t stride_y
         Py_ssize_t stride_x
 
-    ctypedef struct Source "struct crop_source":
-        const char *start
-        Py_ssize_t stride_y
-        Py_ssize_t stride_x
-        Py_ssize_t stride_c
+    ctypedef struct Frame "struct frame":
+        Source pixels
         int32_t height
         int32_t width
         int32_t *low
         int32_t *stop
-        int channels
-        int kind
-        bint dense
         Plane *chroma
         const void *yuv
 
@@ -58,29 +46,6 @@ cdef extern from "images/structs.h":
         float *scale
         float *bias
         float *pad
-
-    ctypedef struct Lines "struct lines":
-        const Span *spans
-        bint triangles
-        Py_ssize_t ahead
-        Taps list
-
-    ctypedef struct Strip "struct strip":
-        void *sums
-        Py_ssize_t low
-        Py_ssize_t stop
-        int channels
-        int channel
-        bint add
-
-    ctypedef struct Sums "struct sums":
-        void *sums
-        Py_ssize_t stride
-        int first
-        int channels
-        Py_ssize_t *place
-        float *scale
-        float *bias
 
     ctypedef struct CropTarget "struct crop_target":
         Py_ssize_t stride_y

@@ -1,28 +1,23 @@
 /* The functions of this room that are compiled for each instruction set, listed as in
    simd/table.inc.h. */
 
-/* rows.h, store.h, axis.h, yuv.h, warp.h */
-FUNCTION(void, sum_strip,
-         (const struct crop_source *source, const struct lines *lines, int rows,
-          const struct strip *strip))
-FUNCTION(void, sum_strip_columns,
-         (const struct strip *strip, const struct lines *lines, int count, const struct sums *to))
+/* store.h, axis.h, yuv.h, warp.h */
 SHARED(void, crop_complete,
-       (const struct sums *to, int count, const struct crop_span *spans,
-        const struct crop_span *rows, const struct crop_pixels *pixels))
+       (const struct sums *to, int count, const struct interval *spans, const struct interval *rows,
+        const struct crop_pixels *pixels))
 SHARED(void, crop_store,
        (const float *sums, int rows, int count, char *to, const struct crop_target *target))
-SHARED(void, crop_spans,
-       (const struct crop_axis *axis, int32_t first, int count, struct crop_span *spans))
+SHARED(void, crop_intervals,
+       (const struct crop_axis *axis, int32_t first, int count, struct interval *spans))
 SHARED(void, crop_convert,
-       (const struct crop_source *source, ptrdiff_t y, ptrdiff_t x, ptrdiff_t count, uint8_t *to))
+       (const struct frame *frame, ptrdiff_t y, ptrdiff_t x, ptrdiff_t count, uint8_t *to))
 SHARED(void, warp_set,
        (struct warp * warp, const double *m, const int32_t *shown, int rule, int repeats,
         const struct crop_pixels *pixels))
 SHARED(void, warp_hull,
-       (const struct warp *warp, const struct crop_source *source, int32_t *low, int32_t *stop))
+       (const struct warp *warp, const struct frame *frame, int32_t *low, int32_t *stop))
 SHARED(void, warp_pixels,
-       (const struct crop_source *source, const struct warp *warp, const struct crop_target *target,
+       (const struct frame *frame, const struct warp *warp, const struct crop_target *target,
         int32_t p, int32_t width, char *row))
 
 /* resize.h */

@@ -1,33 +1,30 @@
 """What table.h offers to Cython: the functions of this room that instruction sets have."""
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
-from images.structs cimport (Axis, CropPixels, CropTarget, Lines, MaskLines, Masks, ResizeAxis,
-                             ResizeBlock, ResizeTarget, Source, Span, Strip, Sums, Warp)
+from images.structs cimport (Axis, CropPixels, CropTarget, Frame, MaskLines, Masks, ResizeAxis,
+                             ResizeBlock, ResizeTarget, Warp)
+from simd.structs cimport Interval, Sums
 
 cdef extern from "images/table.h":
     ctypedef struct ImageTable "struct image_table":
-        void (*sum_strip)(
-            const Source *source, const Lines *lines, int rows, const Strip *strip) noexcept nogil
-        void (*sum_strip_columns)(
-            const Strip *strip, const Lines *lines, int count, const Sums *to) noexcept nogil
         void (*crop_complete)(
-            const Sums *to, int count, const Span *spans, const Span *rows,
+            const Sums *to, int count, const Interval *spans, const Interval *rows,
             const CropPixels *pixels) noexcept nogil
         void (*crop_store)(
             const float *sums, int rows, int count, char *to,
             const CropTarget *target) noexcept nogil
-        void (*crop_spans)(
-            const Axis *axis, int32_t first, int count, Span *spans) noexcept nogil
+        void (*crop_intervals)(
+            const Axis *axis, int32_t first, int count, Interval *spans) noexcept nogil
         void (*crop_convert)(
-            const Source *source, Py_ssize_t y, Py_ssize_t x, Py_ssize_t count,
+            const Frame *frame, Py_ssize_t y, Py_ssize_t x, Py_ssize_t count,
             uint8_t *to) noexcept nogil
         void (*warp_set)(
             Warp *warp, const double *m, const int32_t *shown, int rule, bint repeats,
             const CropPixels *pixels) noexcept nogil
         void (*warp_hull)(
-            const Warp *warp, const Source *source, int32_t *low, int32_t *stop) noexcept nogil
+            const Warp *warp, const Frame *frame, int32_t *low, int32_t *stop) noexcept nogil
         void (*warp_pixels)(
-            const Source *source, const Warp *warp, const CropTarget *target, int32_t p,
+            const Frame *frame, const Warp *warp, const CropTarget *target, int32_t p,
             int32_t width, char *row) noexcept nogil
         void (*resize_line)(
             const ResizeAxis *axis, int i, const uint8_t *start, Py_ssize_t stride,

@@ -7,7 +7,7 @@
 #define ROICY_WARP_H
 
 #include "images/axis.h"
-#include "images/load.h"
+#include "simd/simd.h"
 #include "images/store.h"
 
 /* Pixels of the frame that the next output rows are prefetched ahead. */
@@ -18,24 +18,25 @@ enum { WARP_AHEAD = 8 };
 #define WARP_SIMD_OR PRAGMA(omp simd reduction(| : outside))
 
 /* The pixel (y, x) of a frame of any strides and type, or padding. */
-static NOINLINE void warp_load_pixel(const struct crop_source *source, const struct warp *warp,
+static NOINLINE void warp_load_pixel(const struct frame *frame, const struct warp *warp,
                                      ptrdiff_t y, ptrdiff_t x, float *to) {
-    ptrdiff_t right = source->width - 1, bottom = source->height - 1;
+    ptrdiff_t right = frame->width - 1, bottom = frame->height - 1;
     if (!warp->repeats && (x < 0 || x > right || y < 0 || y > bottom)) {
         memcpy(to, warp->pixels.pad, sizeof warp->pixels.pad);
         return;
     }
     x = x < 0 ? 0 : x > right ? right : x;
     y = y < 0 ? 0 : y > bottom ? bottom : y;
-    ASSERT(source->low[0] <= y && y < source->stop[0]);
-    ASSERT(source->low[1] <= x && x < source->stop[1]);
-    if (source->kind != BYTE) {
-        load_row_float(source, y, x * source->channels, source->channels, to);
+    ASSERT(frame->low[0] <= y && y < frame->stop[0]);
+    ASSERT(frame->low[1] <= x && x < frame->stop[1]);
+    if (frame->pixels.kind != BYTE) {
+        load_row_float(&frame->pixels, y, x * frame->pixels.channels, frame->pixels.channels, to);
         return;
     }
-    const char *pixel = source->start + y * source->stride_y + x * source->stride_x;
-    for (int c = 0; c < source->channels; c++)
-        to[c] = *(const uint8_t *)(pixel + c * source->stride_c);
+    const char *pixel =
+        frame->pixels.start + y * frame->pixels.stride_y + x * frame->pixels.stride_x;
+    for (int c = 0; c < frame->pixels.channels; c++)
+        to[c] = *(const uint8_t *)(pixel + c * frame->pixels.stride_c);
 }
 
 /* Positions of samples of neighbouring output pixels: the pixel before each and the distance from
@@ -46,10 +47,10 @@ struct warp_places {
 };
 
 /* Finds the places of samples, for any matrix. */
-static NOINLINE void warp_place_any(const struct crop_source *source, const struct warp *warp,
-                                    double q, double p, struct warp_places *places) {
+static NOINLINE void warp_place_any(const struct frame *frame, const struct warp *warp, double q,
+                                    double p, struct warp_places *places) {
     const double *m = warp->m;
-    double right = source->width + 1.0, bottom = source->height + 1.0;
+    double right = frame->width + 1.0, bottom = frame->height + 1.0;
     double x0 = m[1] * p + m[2], y0 = m[4] * p + m[5], w0 = m[7] * p + m[8];
     double by_x = m[0], by_y = m[3], by_w = m[6];
     WARP_SIMD
@@ -79,8 +80,8 @@ static FORCE_INLINE void warp_split(float position, int32_t origin, int32_t *pix
 
    The first lies at x = X / W, and the sample i columns on is i * (m0 - x * m6) / (W + i * m6)
    pixels farther on.  Returns whether samples are known to lie on a line. */
-static FORCE_INLINE int warp_place(const struct crop_source *source, const struct warp *warp,
-                                   double q, double p, struct warp_places *places) {
+static FORCE_INLINE int warp_place(const struct frame *frame, const struct warp *warp, double q,
+                                   double p, struct warp_places *places) {
     const double *m = warp->m, far = 1e8, steep = 32, least = -1.0 / (2 * CROP_COLUMNS);
     double w = m[6] * q + m[7] * p + m[8], inverse = warp->projective ? 1 / w : 1;
     double x = (m[0] * q + m[1] * p + m[2]) * inverse, y = (m[3] * q + m[4] * p + m[5]) * inverse;
@@ -88,7 +89,7 @@ static FORCE_INLINE int warp_place(const struct crop_source *source, const struc
     double by_w = m[6] * inverse;
     if (!(w > 0 && fabs(x) < far && fabs(y) < far && fabs(by_x) < steep && fabs(by_y) < steep &&
           by_w > least && by_w < 1)) {
-        warp_place_any(source, warp, q, p, places);
+        warp_place_any(frame, warp, q, p, places);
         return 0;
     }
     double column = floor(x), row = floor(y);
@@ -116,12 +117,12 @@ static FORCE_INLINE void warp_to_nearest(struct warp_places *places) {
 /* Whether the pixels of all samples lie in the frame, and are followed by bytes of the row that
    warp_add_bytes may read: eight from the first pixel on.  Of samples on a line the ends are
    enough, with a pixel to spare for rounding. */
-static FORCE_INLINE int warp_is_inside(const struct crop_source *source, int channels,
+static FORCE_INLINE int warp_is_inside(const struct frame *frame, int channels,
                                        const struct warp_places *places, int on_line) {
     const int32_t *column = places->column, *row = places->row;
     enum { last = CROP_COLUMNS - 1 };
-    int32_t right = source->width - (channels == 1 ? 8 : channels == 2 ? 4 : channels == 3 ? 3 : 2);
-    int32_t bottom = source->height - 2;
+    int32_t right = frame->width - (channels == 1 ? 8 : channels == 2 ? 4 : channels == 3 ? 3 : 2);
+    int32_t bottom = frame->height - 2;
     int outside = 0;
     if (on_line && column[0] > 0 && column[0] < right && row[0] > 0 && row[0] < bottom &&
         column[last] > 0 && column[last] < right && row[last] > 0 && row[last] < bottom)
@@ -142,21 +143,21 @@ static FORCE_INLINE uint64_t warp_eight_bytes(const char *from) {
 }
 
 /* Whether numbers of 32 bits can say how far bytes of a frame are from its start. */
-static inline int warp_is_near(const struct crop_source *source) {
-    ptrdiff_t most = INT32_MAX, row = source->stride_y;
-    return row < most && row > -most && row * source->height < most &&
-           row * source->height > -most && source->width < most / CROP_CHANNELS - 8;
+static inline int warp_is_near(const struct frame *frame) {
+    ptrdiff_t most = INT32_MAX, row = frame->pixels.stride_y;
+    return row < most && row > -most && row * frame->height < most && row * frame->height > -most &&
+           frame->width < most / CROP_CHANNELS - 8;
 }
 
 /* Adds samples amid dense bytes to sums [channel][column].  Two pixels of a row are fetched at
    once, one sample after the other; they are then computed with as vectors of samples.  Pixels
    `ahead` bytes on are prefetched, unless it is 0. */
-static FORCE_INLINE void warp_add_bytes(const struct crop_source *source, int channels,
+static FORCE_INLINE void warp_add_bytes(const struct frame *frame, int channels,
                                         const struct warp_places *places, ptrdiff_t ahead,
                                         float *sums) {
     enum { n = CROP_COLUMNS };
-    const char *start = source->start, *next = start + source->stride_y;
-    int32_t stride = (int32_t)source->stride_y, offset[n];
+    const char *start = frame->pixels.start, *next = start + frame->pixels.stride_y;
+    int32_t stride = (int32_t)frame->pixels.stride_y, offset[n];
     uint64_t above[n], below[n];
     uint32_t a[n], b[n], c[n], d[n];
     WARP_SIMD
@@ -165,8 +166,8 @@ static FORCE_INLINE void warp_add_bytes(const struct crop_source *source, int ch
     for (int i = 0; ahead && i < n; i += n / 4)
         prefetch_l2((const char *)((uintptr_t)start + (uintptr_t)(offset[i] + ahead)));
     for (int i = 0; i < n; i++) {
-        ASSERT(source->low[0] <= places->row[i] && places->row[i] + 1 < source->stop[0]);
-        ASSERT(source->low[1] <= places->column[i] && places->column[i] + 1 < source->stop[1]);
+        ASSERT(frame->low[0] <= places->row[i] && places->row[i] + 1 < frame->stop[0]);
+        ASSERT(frame->low[1] <= places->column[i] && places->column[i] + 1 < frame->stop[1]);
         above[i] = warp_eight_bytes(start + offset[i]);
         below[i] = warp_eight_bytes(next + offset[i]);
     }
@@ -193,14 +194,14 @@ static FORCE_INLINE void warp_add_bytes(const struct crop_source *source, int ch
 
 /* Adds samples near an edge, or of a frame that is not dense bytes, one by one.  Pixels of weight 0
    are not read. */
-static NOINLINE void warp_add_any(const struct crop_source *source, const struct warp *warp,
-                                  int count, const struct warp_places *places, float *sums) {
+static NOINLINE void warp_add_any(const struct frame *frame, const struct warp *warp, int count,
+                                  const struct warp_places *places, float *sums) {
     for (int i = 0; i < count; i++) {
         ptrdiff_t column = places->column[i], row = places->row[i];
         float x = places->x[i], y = places->y[i], corners[4][CROP_CHANNELS];
         for (int j = 0; row != INT32_MIN && j < (y > 0 ? 4 : 2); j++)
-            warp_load_pixel(source, warp, row + j / 2, column + (j % 2 && x > 0), corners[j]);
-        for (int k = 0; k < source->channels; k++) {
+            warp_load_pixel(frame, warp, row + j / 2, column + (j % 2 && x > 0), corners[j]);
+        for (int k = 0; k < frame->pixels.channels; k++) {
             float sample = warp->pixels.pad[k];
             if (row != INT32_MIN)
                 sample = FUSED_float(corners[1][k] - corners[0][k], x, corners[0][k]);
@@ -215,23 +216,22 @@ static NOINLINE void warp_add_any(const struct crop_source *source, const struct
 
 /* Computes `count` output pixels, at most CROP_COLUMNS, of row p from column q on; bytes: whether
    the frame is one for warp_add_bytes. */
-static FORCE_INLINE void warp_row(const struct crop_source *source, const struct warp *warp,
-                                  int channels, int bytes, int32_t p, int32_t q, int count,
-                                  float *sums) {
+static FORCE_INLINE void warp_row(const struct frame *frame, const struct warp *warp, int channels,
+                                  int bytes, int32_t p, int32_t q, int count, float *sums) {
     struct warp_places places;
-    ptrdiff_t ahead = warp->ahead_y * source->stride_y + warp->ahead_x * channels;
+    ptrdiff_t ahead = warp->ahead_y * frame->pixels.stride_y + warp->ahead_x * channels;
     for (int i = 0; i < channels * CROP_COLUMNS; i++)
         sums[i] = -0.0f; /* to which any number can be added unchanged, -0 too */
     for (int j = 0; j < warp->ny; j++)
         for (int i = 0; i < warp->nx; i++) {
             double x = warp->at_x[i], y = warp->at_y[j]; /* in the output pixel */
-            int on_line = warp_place(source, warp, q + x - 0.5, p + y - 0.5, &places);
+            int on_line = warp_place(frame, warp, q + x - 0.5, p + y - 0.5, &places);
             if (warp->nearest)
                 warp_to_nearest(&places);
-            if (!bytes || !warp_is_inside(source, channels, &places, on_line))
-                warp_add_any(source, warp, count, &places, sums);
+            if (!bytes || !warp_is_inside(frame, channels, &places, on_line))
+                warp_add_any(frame, warp, count, &places, sums);
             else
-                warp_add_bytes(source, channels, &places, i + j ? 0 : ahead, sums);
+                warp_add_bytes(frame, channels, &places, i + j ? 0 : ahead, sums);
         }
 }
 
@@ -260,11 +260,11 @@ static FORCE_INLINE void warp_store(const struct crop_pixels *pixels,
 }
 
 /* Row p of the output, of which warp->low_q to warp->stop_q - 1 show the box. */
-static NOINLINE void warp_pixels(const struct crop_source *source, const struct warp *warp,
+static NOINLINE void warp_pixels(const struct frame *frame, const struct warp *warp,
                                  const struct crop_target *target, int32_t p, int32_t width,
                                  char *row) {
-    int shown = p >= warp->low_p && p < warp->stop_p && source->width > 0 && source->height > 0;
-    int bytes = source->dense && source->kind == BYTE && warp_is_near(source), count;
+    int shown = p >= warp->low_p && p < warp->stop_p && frame->width > 0 && frame->height > 0;
+    int bytes = frame->pixels.dense && frame->pixels.kind == BYTE && warp_is_near(frame), count;
     for (int32_t q = 0; q < width; q += count, row += count * target->stride_x) {
         float sums[CROP_CHANNELS * CROP_COLUMNS];
         int inside = q >= warp->low_q && q < warp->stop_q;
@@ -273,12 +273,12 @@ static NOINLINE void warp_pixels(const struct crop_source *source, const struct 
         if (!shown || !inside)
             for (int i = 0; i < CROP_CHANNELS * CROP_COLUMNS; i++)
                 sums[i] = warp->pixels.pad[i / CROP_COLUMNS] * (float)(warp->nx * warp->ny);
-        else if (source->channels == 3)
-            warp_row(source, warp, 3, bytes, p, q, count, sums);
-        else if (source->channels == 1)
-            warp_row(source, warp, 1, bytes, p, q, count, sums);
+        else if (frame->pixels.channels == 3)
+            warp_row(frame, warp, 3, bytes, p, q, count, sums);
+        else if (frame->pixels.channels == 1)
+            warp_row(frame, warp, 1, bytes, p, q, count, sums);
         else
-            warp_row(source, warp, source->channels, bytes, p, q, count, sums);
+            warp_row(frame, warp, frame->pixels.channels, bytes, p, q, count, sums);
         warp_store(&warp->pixels, target, count, sums, row);
     }
 }
@@ -315,13 +315,13 @@ static inline void warp_set_ahead(struct warp *warp) {
 
 /* The pixels [low, stop) of a frame, along y and x, that a warp may read: also for the columns that
    complete the last run of a row.  They are all where a corner lies behind the horizon. */
-static NOINLINE void warp_hull(const struct warp *warp, const struct crop_source *source,
-                               int32_t *low, int32_t *stop) {
+static NOINLINE void warp_hull(const struct warp *warp, const struct frame *frame, int32_t *low,
+                               int32_t *stop) {
     const double *m = warp->m, far = 1e15;
     int columns = (warp->stop_q - warp->low_q + CROP_COLUMNS - 1) / CROP_COLUMNS * CROP_COLUMNS;
     for (int axis = 0; axis < 2; axis++) {
         const double *row = axis ? m : m + 3;
-        double extent = axis ? source->width : source->height, least = far, most = -far;
+        double extent = axis ? frame->width : frame->height, least = far, most = -far;
         for (int i = 0; i < 4; i++) {
             double q = warp->low_q + (i & 1 ? columns : 0) - 0.5;
             double p = (i & 2 ? warp->stop_p : warp->low_p) - 0.5;

@@ -7,7 +7,7 @@
 #define ROICY_YUV_H
 
 #include "images/axis.h"
-#include "images/load.h"
+#include "simd/simd.h"
 
 /* YUV_RUN pixels are read together.  YUV_STEP pixels are converted together: the even ones are one
    vector of words, and the odd ones are another. */
@@ -301,18 +301,18 @@ static NOINLINE void rgb565_convert(const char *from, ptrdiff_t stride, ptrdiff_
    may change.  YUV_RUN pixels are always converted: beyond the last one too or, at the edge of the
    frame, before the first.  The row YUV_AHEAD rows below is prefetched, since it is read soon. */
 enum { YUV_AHEAD = 8 };
-static NOINLINE void crop_convert(const struct crop_source *source, ptrdiff_t y, ptrdiff_t x,
+static NOINLINE void crop_convert(const struct frame *frame, ptrdiff_t y, ptrdiff_t x,
                                   ptrdiff_t count, uint8_t *to) {
-    const struct crop_yuv yuv = *source->yuv;
-    const char *row = source->start + y * source->stride_y;
-    ptrdiff_t stride = source->stride_x, width = source->width;
-    ptrdiff_t ahead = y + YUV_AHEAD < source->height ? YUV_AHEAD : 0;
+    const struct crop_yuv yuv = *frame->yuv;
+    const char *row = frame->pixels.start + y * frame->pixels.stride_y;
+    ptrdiff_t stride = frame->pixels.stride_x, width = frame->width;
+    ptrdiff_t ahead = y + YUV_AHEAD < frame->height ? YUV_AHEAD : 0;
     if (yuv.rgb565) {
         rgb565_convert(row + x * stride, stride, count, to);
         return;
     }
     for (ptrdiff_t at = 0; at < count; at += YUV_RUN) {
-        struct crop_plane chroma[2] = {source->chroma[0], source->chroma[1]};
+        struct crop_plane chroma[2] = {frame->chroma[0], frame->chroma[1]};
         uint8_t edge[YUV_SPARE];
         ptrdiff_t first = x + at, left = width - first;
         if (left < YUV_RUN && PLANTED("the last pixels begin with an odd one"))
@@ -324,7 +324,7 @@ static NOINLINE void crop_convert(const struct crop_source *source, ptrdiff_t y,
                 (y >> yuv.shared) * chroma[i].stride_y + first / 2 * chroma[i].stride_x;
             prefetch_l1(chroma[i].start + (ahead >> yuv.shared) * chroma[i].stride_y);
         }
-        prefetch_l1(row + first * stride + ahead * source->stride_y);
+        prefetch_l1(row + first * stride + ahead * frame->pixels.stride_y);
         if (left >= YUV_RUN && yuv.own_chroma) {
             yuv_convert_each(&yuv, row + first * stride, stride, chroma, YUV_RUN, count - at,
                              to + 3 * at);

@@ -1,13 +1,11 @@
 """Bin rows: where channels are few, the bin rows of a channel are the lanes.
 
 It is for upright boxes with many bin rows, as those of images are.  Rows of pixels are summed as
-they lie, and then transposed, by the loops of images/rows.h that sum crops.
+they lie, and then transposed, by the loops of simd/rows.h that sum crops, too.
 """
 from libc.stdint cimport int32_t
 from libc.string cimport memset
 
-from images.structs cimport CROP_CHANNELS, Lines, Source, Strip, Sums
-from images.table cimport ImageTable
 cimport methods.numbers as numbers
 from passes.walk cimport Part, Scratch, Walk, begin_walk, walk_on
 from plan.facts cimport beyond_cache
@@ -16,7 +14,8 @@ from plan.scratch cimport size_scratch as size_scratch_of_planes, whole_pages
 from plan.spans cimport hull
 from plan.structs cimport FORWARD, SPARSE_TAPS, LevelJob, Task, Tasks
 from plan.ways cimport channels_are_few, set_ways
-from simd.structs cimport LANE_BYTES, Strides, Target, Tile, prefetch_run, real
+from simd.structs cimport (LANE_BYTES, ROWS_CHANNELS, Lines, Source, Strides, Strip, Sums, Target,
+                           Tile, prefetch_run, real)
 from tuning cimport MAX_BINS, MAX_COLUMNS
 
 
@@ -96,7 +95,6 @@ cdef inline void sum_channels(
     cdef const char *start = source.start
     cdef int channels = <int>job.channels, columns = part.q1 - part.q0, c
     cdef Py_ssize_t stride = 1 if interleaved else columns      # between channels
-    cdef const ImageTable *images = <const ImageTable*>job.image_table
     cdef Strip strip
     cdef Lines y, x
     cdef Sums sums
@@ -108,15 +106,15 @@ cdef inline void sum_channels(
     strip.channels, strip.channel, strip.add = channels, 0, False
     while strip.channel < channels:
         source.start = start + strip.channel * source.stride_c
-        images.sum_strip(source, &y, part.p1 - part.p0, &strip)
+        job.simd.sum_strip(source, &y, part.p1 - part.p0, &strip)
         strip.channel += source.channels
     sums.first, sums.stride = 0, channels if interleaved else 1
-    for c in range(CROP_CHANNELS):
+    for c in range(ROWS_CHANNELS):
         sums.place[c], sums.scale[c], sums.bias[c] = c * stride, 1, -0.0      # -0 stays -0
     while sums.first < channels:
-        sums.channels = min(<int>CROP_CHANNELS, channels - sums.first)
+        sums.channels = min(<int>ROWS_CHANNELS, channels - sums.first)
         sums.sums = bins + sums.first * stride * (LANE_BYTES // sizeof(real))
-        images.sum_strip_columns(&strip, &x, columns, &sums)
+        job.simd.sum_strip_columns(&strip, &x, columns, &sums)
         sums.first += sums.channels
 
 

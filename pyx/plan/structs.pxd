@@ -169,7 +169,6 @@ cdef struct SlopesJob:             # what only gradients of boxes need
 
 cdef struct LevelJob:              # what a call does with one level; most often there is only one
     const Simd *simd               # functions for the type of the computation
-    const void *image_table        # those of images/table.h, whose sums of rows bin_rows takes
     Map map
     Scale scale                    # from coordinates of boxes to pixels of the map
     Order order

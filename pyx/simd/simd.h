@@ -6,6 +6,7 @@
 #include <float.h>
 
 #include "simd/convert.h"
+#include "simd/rows.h"
 #include "simd/shuffle.h"
 #include "simd/structs.h"
 #include "simd/vector.h"
@@ -37,6 +38,7 @@
 #include "correlate.inc.h"
 #include "maximum.inc.h"
 #include "numbers.inc.h"
+#include "rows.inc.h"
 #include "samples.inc.h"
 #include "scatter.inc.h"
 #include "sparse.inc.h"
@@ -53,6 +55,7 @@
 #include "correlate.inc.h"
 #include "maximum.inc.h"
 #include "numbers.inc.h"
+#include "rows.inc.h"
 #include "samples.inc.h"
 #include "scatter.inc.h"
 #include "sparse.inc.h"

@@ -83,6 +83,56 @@ struct slope_taps {
     ptrdiff_t stride;
 };
 
+/* Numbers in rows: a map, a frame, or one plane of it.  Strides are bytes. */
+struct source {
+    const char *start;
+    ptrdiff_t stride_y, stride_x, stride_c;
+    int channels;
+    int kind;  /* NumPy's character of the type */
+    int dense; /* numbers of a row follow each other */
+};
+
+/* Sums of rows: so many numbers of a row are summed together, and so many channels of a column, and
+   so many rows of another type are kept as REAL. */
+enum { ROWS_RUN = 64, ROWS_CHANNELS = 4, ROWS_LOADED = 32 };
+
+/* The interval of one output pixel: pixels low to high.  The first weighs `first`, the last weighs
+   `last` if it is another one, and those between weigh `middle`.  They sum to `cover`, the part of
+   the interval that lies on the frame; high < low where it is none.  The weight of pixel low + t of
+   a triangle is the smaller of first + t * middle and last - t * middle, at least 0. */
+struct interval {
+    int32_t low, high;
+    float first, middle, last, cover;
+};
+
+/* Which pixels output row or column i sums: the pixels of intervals[i], which may have the weights
+   of a triangle, or the taps of `list`. */
+struct lines {
+    const struct interval *intervals; /* or NULL */
+    int triangles;
+    ptrdiff_t ahead; /* bytes from a row of bytes to one that is read later, for prefetches */
+    struct taps list;
+};
+
+/* Columns [low, stop) of the pixels, summed along y: [column][channel][output row].  With `add`
+   they continue the sums of the columns before them. */
+struct strip {
+    void *sums; /* REAL */
+    ptrdiff_t low, stop;
+    int channels, channel, add;
+};
+
+/* Where the sums of channels first .. first + channels - 1 of a strip go: output column q
+   and channel first + c are lane vector q * stride + place[c].  A sum whose pixels are all in one
+   strip becomes sum * scale[c] + bias[c]. */
+struct sums {
+    void *sums; /* REAL */
+    ptrdiff_t stride;
+    int first, channels; /* at most ROWS_CHANNELS */
+    ptrdiff_t place[ROWS_CHANNELS];
+    float scale[ROWS_CHANNELS], bias[ROWS_CHANNELS];
+};
+
 /* Samples of a bin in one row: sample s lies fraction[s] behind pixel[s]. */
 struct samples {
     const int32_t *pixel; /* or the row of a tap */

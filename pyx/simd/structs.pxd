@@ -10,6 +10,8 @@ cdef extern from "simd/structs.h":
     enum: PAGE_BYTES
     enum: FOLDED_BYTES
     enum: BINS_TOGETHER
+    enum: ROWS_RUN
+    enum: ROWS_CHANNELS
 
     enum: DIRECT
     enum: STAGED
@@ -81,6 +83,43 @@ cdef extern from "simd/structs.h":
         const void *weight
         const void *slopes
         Py_ssize_t stride
+
+    ctypedef struct Source "struct source":
+        const char *start
+        Py_ssize_t stride_y
+        Py_ssize_t stride_x
+        Py_ssize_t stride_c
+        int channels
+        int kind
+        bint dense
+
+    ctypedef struct Interval "struct interval":
+        int32_t low
+        int32_t high
+        float cover
+
+    ctypedef struct Lines "struct lines":
+        const Interval *intervals
+        bint triangles
+        Py_ssize_t ahead
+        Taps list
+
+    ctypedef struct Strip "struct strip":
+        void *sums
+        Py_ssize_t low
+        Py_ssize_t stop
+        int channels
+        int channel
+        bint add
+
+    ctypedef struct Sums "struct sums":
+        void *sums
+        Py_ssize_t stride
+        int first
+        int channels
+        Py_ssize_t *place
+        float *scale
+        float *bias
 
     ctypedef struct Samples "struct samples":
         const int32_t *pixel

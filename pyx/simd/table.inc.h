@@ -80,6 +80,13 @@ FUNCTION(void, add_numbers,
          (void *to, ptrdiff_t column, const void *from, ptrdiff_t pixels, const int32_t *pixel,
           const struct taps *bins))
 
+/* rows.inc.h */
+FUNCTION(void, sum_strip,
+         (const struct source *source, const struct lines *lines, int rows,
+          const struct strip *strip))
+FUNCTION(void, sum_strip_columns,
+         (const struct strip *strip, const struct lines *lines, int count, const struct sums *to))
+
 /* scatter.inc.h */
 FUNCTION(int, any_outside, (const int32_t *index, ptrdiff_t count, int32_t pixels))
 FUNCTION(int, add_winners,

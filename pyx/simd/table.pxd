@@ -5,8 +5,8 @@ table, float or double.
 """
 from libc.stdint cimport int32_t
 
-from simd.structs cimport (Pixels, PlaneRows, Samples, SlopeTaps, Stream, Strides, Taps, Target,
-                           Tile, Vectors, View, Window, Winners)
+from simd.structs cimport (Lines, Pixels, PlaneRows, Samples, SlopeTaps, Source, Stream, Strides,
+                           Strip, Sums, Taps, Target, Tile, Vectors, View, Window, Winners)
 
 cdef extern from "simd/table.h":
     ctypedef struct Simd "struct simd":
@@ -91,6 +91,11 @@ cdef extern from "simd/table.h":
             void *to, Py_ssize_t column, const void *source, Py_ssize_t pixels,
             const int32_t *pixel, const Taps *bins) noexcept nogil
 
+        # rows.inc.h
+        void (*sum_strip)(
+            const Source *source, const Lines *lines, int rows, const Strip *strip) noexcept nogil
+        void (*sum_strip_columns)(
+            const Strip *strip, const Lines *lines, int count, const Sums *to) noexcept nogil
         # scatter.inc.h
         bint (*any_outside)(
             const int32_t *index, Py_ssize_t count, int32_t pixels) noexcept nogil

@@ -4,7 +4,6 @@
 #include "attention/table.h"
 #include "images/masks.h"
 #include "images/resize.h"
-#include "images/rows.h"
 #include "images/store.h"
 #include "images/table.h"
 #include "images/warp.h"

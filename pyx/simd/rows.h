@@ -3,28 +3,29 @@
    A block is as many output rows as a lane vector has numbers.  Rows of pixels are summed first,
    with vectors along the row, whatever the number of channels.  Squares of these sums are
    transposed to a strip [column][channel][row].  Sums along x then need no shuffles. */
-#ifndef ROICY_ROWS_H
-#define ROICY_ROWS_H
+#ifndef ROICY_SIMD_ROWS_H
+#define ROICY_SIMD_ROWS_H
 
-#include "images/axis.h"
-#include "images/load.h"
+#include "simd/structs.h"
+#include "simd/vector.h"
 
 /* The kinds of lines; functions that are inlined know them. */
 enum { SPANS, TRIANGLES, LISTED };
 static FORCE_INLINE int kind_of_lines(const struct lines *lines) {
-    return !lines->spans ? LISTED : lines->triangles ? TRIANGLES : SPANS;
+    return !lines->intervals ? LISTED : lines->triangles ? TRIANGLES : SPANS;
 }
 
 /* The number of taps of line i. */
 static FORCE_INLINE ptrdiff_t taps_of_line(const struct lines *lines, int i, int of) {
     if (of != LISTED)
-        return lines->spans[i].high - lines->spans[i].low + 1;
+        return lines->intervals[i].high - lines->intervals[i].low + 1;
     return lines->list.spans[2 * i + 1] - lines->list.spans[2 * i];
 }
 
 /* The pixel of tap t of line i. */
 static FORCE_INLINE ptrdiff_t pixel_of_line(const struct lines *lines, int i, ptrdiff_t t, int of) {
-    return of == LISTED ? lines->list.pixel[lines->list.spans[2 * i] + t] : lines->spans[i].low + t;
+    return of == LISTED ? lines->list.pixel[lines->list.spans[2 * i] + t]
+                        : lines->intervals[i].low + t;
 }
 
 /* The next bytes as a vector of floats. */
@@ -53,32 +54,17 @@ static FORCE_INLINE vector_double load_bytes_double(const uint8_t *from) {
     return load_double((const double *)(const void *)from);
 }
 
-#define NAME(name) NAME_OF(name, REAL)
-#define VECTOR NAME(vector)
-#define REAL float
-#include "rows.inc.h"
-#undef REAL
-#define REAL double
-#include "rows.inc.h"
-#undef REAL
-#undef VECTOR
-#undef NAME
-
-/* Completes the sums of `count` output columns, which have neither scale nor bias yet, and adds the
-   padding where intervals cover the frame in part; rows: their spans, or NULL for no padding. */
-static NOINLINE void crop_complete(const struct sums *to, int count, const struct crop_span *spans,
-                                   const struct crop_span *rows, const struct crop_pixels *pixels) {
-    float cover[CROP_ROWS];
-    for (int l = 0; rows && l < CROP_ROWS; l++)
-        cover[l] = rows[l].cover;
-    for (int c = 0; c < to->channels; c++) {
-        float scale = pixels->scale[c], bias = pixels->bias[c], pad = pixels->pad[c];
-        for (int q = 0; q < count; q++) {
-            float *column = (float *)to->sums + (q * to->stride + to->place[c]) * CROP_ROWS;
-            for (int l = 0; rows && l < CROP_ROWS; l++)
-                column[l] = FUSED_float(1 - spans[q].cover * cover[l], pad, column[l]);
-            for (int l = 0; l < CROP_ROWS; l++)
-                column[l] = FUSED_float(column[l], scale, bias);
+/* Copies numbers at .. at + count - 1 of a row, `size` bytes each, which do not follow each other.
+ */
+static FORCE_INLINE void gather_numbers(const struct source *source, const char *row, ptrdiff_t at,
+                                        int count, size_t size, char *to) {
+    ptrdiff_t x = at / source->channels, c = at - x * source->channels;
+    const char *pixel = row + x * source->stride_x;
+    for (int i = 0; i < count; i++, to += size) {
+        memcpy(to, pixel + c * source->stride_c, size);
+        if (++c == source->channels) {
+            c = 0;
+            pixel += source->stride_x;
         }
     }
 }

@@ -1,8 +1,8 @@
-/* The sums of rows.h, which includes this file once for each type REAL. */
+/* Sums of rows; rows.h says how they are taken. */
 
-#define LINE_LANES ((int)(sizeof(VECTOR) / sizeof(REAL))) /* numbers of a vector */
-#define LINE_UNIT (LANES / LINE_LANES)                    /* vectors of a lane vector */
-#define LINE_KIND (sizeof(REAL) == sizeof(float) ? CROP_FLOAT : CROP_DOUBLE)
+#define LINE_LANES ((int)(sizeof(VECTOR) / sizeof(REAL)))     /* numbers of a vector */
+#define LINE_UNIT (LANES / LINE_LANES)                        /* vectors of a lane vector */
+#define LINE_KIND (sizeof(REAL) == sizeof(float) ? 'f' : 'd') /* NumPy's character */
 
 static FORCE_INLINE VECTOR NAME(splat)(REAL value) { return value - (VECTOR){0}; }
 
@@ -25,7 +25,7 @@ static FORCE_INLINE void NAME(add_line)(VECTOR *sums, const char *from, int kind
 /* The weight of tap t of line i. */
 static FORCE_INLINE REAL NAME(weight_of_line)(const struct lines *lines, int i, ptrdiff_t t,
                                               int of) {
-    const struct crop_span *span = of == LISTED ? NULL : lines->spans + i;
+    const struct interval *span = of == LISTED ? NULL : lines->intervals + i;
     if (of == LISTED)
         return ((const REAL *)lines->list.weight)[lines->list.spans[2 * i] + t];
     if (of == TRIANGLES) {
@@ -53,23 +53,24 @@ static FORCE_INLINE void NAME(sum_line)(VECTOR *sums, const char *from, ptrdiff_
         at = of == LISTED ? from + pixel_of_line(lines, i, t, of) * stride : at + stride;
         if (kind == BYTE && of == SPANS)
             prefetch_l2((const char *)((uintptr_t)at + (uintptr_t)ahead));
-        REAL weight = of == SPANS ? lines->spans[i].middle : NAME(weight_of_line)(lines, i, t, of);
+        REAL weight =
+            of == SPANS ? lines->intervals[i].middle : NAME(weight_of_line)(lines, i, t, of);
         NAME(add_line)(sums, at, kind, weight, count);
     }
     if (of == SPANS && taps > 1) { /* the last has a weight of its own */
         at += stride;
         if (kind == BYTE)
             prefetch_l2((const char *)((uintptr_t)at + (uintptr_t)ahead));
-        NAME(add_line)(sums, at, kind, (REAL)lines->spans[i].last, count);
+        NAME(add_line)(sums, at, kind, (REAL)lines->intervals[i].last, count);
     }
 }
 
-/* Sums `count` numbers, CROP_RUN or LANES, of dense rows for output row i; `row` is where they
+/* Sums `count` numbers, ROWS_RUN or LANES, of dense rows for output row i; `row` is where they
    begin in row 0. */
 static FORCE_INLINE void NAME(sum_run)(const char *row, ptrdiff_t stride, int kind,
                                        const struct lines *lines, int i, int count, REAL *to,
                                        int of) {
-    enum { all = CROP_RUN / LINE_LANES, most = all < 8 ? all : 8 };
+    enum { all = ROWS_RUN / LINE_LANES, most = all < 8 ? all : 8 };
     const int vectors = count == LANES ? LINE_UNIT : most;
     ptrdiff_t size = kind == BYTE ? 1 : (ptrdiff_t)sizeof(REAL);
     for (int at = 0; at < count; at += vectors * LINE_LANES) {
@@ -83,12 +84,12 @@ static FORCE_INLINE void NAME(sum_run)(const char *row, ptrdiff_t stride, int ki
 
 /* Numbers at .. at + count - 1 of row y, of any type and strides, counted from the start of the row
    as pixels of interleaved channels. */
-static NOINLINE void NAME(load_row)(const struct crop_source *source, ptrdiff_t y, ptrdiff_t at,
+static NOINLINE void NAME(load_row)(const struct source *source, ptrdiff_t y, ptrdiff_t at,
                                     int count, REAL *to) {
     const char *row = source->start + y * source->stride_y;
     int kind = source->kind, same = kind == LINE_KIND;
     size_t size = same ? sizeof(REAL) : (size_t)small_size(kind);
-    uint16_t gathered[CROP_RUN];
+    uint16_t gathered[ROWS_RUN];
     char *dense = same ? (char *)to : (char *)gathered;
     if (source->dense && same)
         memcpy(dense, row + at * (ptrdiff_t)size, (size_t)count * size);
@@ -106,22 +107,22 @@ static NOINLINE void NAME(load_row)(const struct crop_source *source, ptrdiff_t 
 
 /* Sums `count` numbers of a block of rows of any type, number by number, as sum_run does.  Rows of
    pixels that are loaded are kept, since the next output rows read them, too. */
-static NOINLINE void NAME(sum_loaded)(const struct crop_source *source, const struct lines *lines,
+static NOINLINE void NAME(sum_loaded)(const struct source *source, const struct lines *lines,
                                       int rows, ptrdiff_t at, int count, REAL *to,
                                       ptrdiff_t to_stride) {
-    REAL kept[CROP_LOADED][CROP_RUN];
-    ptrdiff_t pixels[CROP_LOADED];
+    REAL kept[ROWS_LOADED][ROWS_RUN];
+    ptrdiff_t pixels[ROWS_LOADED];
     int of = kind_of_lines(lines);
-    for (int i = 0; i < CROP_LOADED; i++)
+    for (int i = 0; i < ROWS_LOADED; i++)
         pixels[i] = -1;
     for (int p = 0; p < rows; p++, to += to_stride)
         for (ptrdiff_t t = 0, taps = taps_of_line(lines, p, of); t < taps; t++) {
             ptrdiff_t pixel = pixel_of_line(lines, p, t, of);
-            REAL *numbers = kept[pixel % CROP_LOADED];
+            REAL *numbers = kept[pixel % ROWS_LOADED];
             REAL weight = NAME(weight_of_line)(lines, p, t, of);
-            if (pixels[pixel % CROP_LOADED] != pixel)
+            if (pixels[pixel % ROWS_LOADED] != pixel)
                 NAME(load_row)(source, pixel, at, count, numbers);
-            pixels[pixel % CROP_LOADED] = pixel;
+            pixels[pixel % ROWS_LOADED] = pixel;
 #pragma omp simd
             for (int j = 0; j < count; j++)
                 to[j] = t ? NAME(FUSED)(numbers[j], weight, to[j]) : numbers[j] * weight;
@@ -141,12 +142,12 @@ static FORCE_INLINE void NAME(transpose_lines)(const REAL *from, ptrdiff_t strid
 }
 
 /* Sums numbers at .. at + count - 1 of the rows of a block, and puts them into the strip. */
-static FORCE_INLINE void NAME(sum_block)(const struct crop_source *source,
-                                         const struct lines *lines, int rows, ptrdiff_t at,
-                                         int count, REAL *to, ptrdiff_t to_stride, int of) {
-    REAL sums[LANES * CROP_RUN];
+static FORCE_INLINE void NAME(sum_block)(const struct source *source, const struct lines *lines,
+                                         int rows, ptrdiff_t at, int count, REAL *to,
+                                         ptrdiff_t to_stride, int of) {
+    REAL sums[LANES * ROWS_RUN];
     const char *start = source->start;
-    int room = count > LANES ? CROP_RUN : LANES, kind = source->kind;
+    int room = count > LANES ? ROWS_RUN : LANES, kind = source->kind;
     int direct = source->dense && count >= LANES;
     direct = direct && (kind == BYTE || kind == LINE_KIND);
     if (!direct)
@@ -168,12 +169,11 @@ static FORCE_INLINE void NAME(sum_block)(const struct crop_source *source,
 
 /* Fills a strip with the sums of the rows of a block.  It has room for LANES columns at least.  The
    last run of numbers overlaps the one before it, so that nothing past the row is read. */
-static FORCE_INLINE void NAME(fill_strip)(const struct crop_source *source,
-                                          const struct lines *lines, int rows,
-                                          const struct strip *strip, int of) {
+static FORCE_INLINE void NAME(fill_strip)(const struct source *source, const struct lines *lines,
+                                          int rows, const struct strip *strip, int of) {
     ptrdiff_t first = strip->low * source->channels;
     int count = (int)(strip->stop - strip->low) * source->channels;
-    int run = count >= CROP_RUN ? CROP_RUN : LANES;
+    int run = count >= ROWS_RUN ? ROWS_RUN : LANES;
     ptrdiff_t stride = strip->channels / source->channels * LANES;
     REAL *sums = (REAL *)strip->sums + strip->channel * LANES;
     if (count < LANES) {
@@ -182,15 +182,15 @@ static FORCE_INLINE void NAME(fill_strip)(const struct crop_source *source,
     }
     for (int i = 0; i < count; i += run) {
         ptrdiff_t at = i + run <= count ? i : count - run - PLANTED("a number is not summed");
-        if (run == CROP_RUN)
-            NAME(sum_block)(source, lines, rows, first + at, CROP_RUN, sums + at * stride, stride,
+        if (run == ROWS_RUN)
+            NAME(sum_block)(source, lines, rows, first + at, ROWS_RUN, sums + at * stride, stride,
                             of);
         else
             NAME(sum_block)(source, lines, rows, first + at, LANES, sums + at * stride, stride, of);
     }
 }
 
-static NOINLINE void NAME(sum_strip)(const struct crop_source *source, const struct lines *lines,
+static NOINLINE void NAME(sum_strip)(const struct source *source, const struct lines *lines,
                                      int rows, const struct strip *strip) {
     if (kind_of_lines(lines) == SPANS)
         NAME(fill_strip)(source, lines, rows, strip, SPANS);
@@ -203,7 +203,7 @@ static NOINLINE void NAME(sum_strip)(const struct crop_source *source, const str
 /* Sums output column q of `channels` channels, whose pixels are all in the strip. */
 static FORCE_INLINE void NAME(sum_column)(const struct strip *strip, const struct lines *lines,
                                           int q, int channels, const struct sums *to, int of) {
-    VECTOR sums[CROP_CHANNELS * LINE_UNIT];
+    VECTOR sums[ROWS_CHANNELS * LINE_UNIT];
     ptrdiff_t stride = (of == LISTED ? strip->channels : channels) * LANES;
     const REAL *from =
         (const REAL *)strip->sums - strip->low * stride + (of == LISTED ? to->first : 0) * LANES;
@@ -223,8 +223,8 @@ static FORCE_INLINE void NAME(sum_column)(const struct strip *strip, const struc
 /* Sums an output column of which the strip has only some pixels, or none. */
 static NOINLINE void NAME(sum_part)(const struct strip *strip, const struct lines *lines, int q,
                                     const struct sums *to) {
-    const struct crop_span none = {0, -1, 0, 0, 0, 0};
-    const struct crop_span *span = lines->spans ? lines->spans + q : &none;
+    const struct interval none = {0, -1, 0, 0, 0, 0};
+    const struct interval *span = lines->intervals ? lines->intervals + q : &none;
     ptrdiff_t low = span->low > strip->low ? span->low : strip->low;
     ptrdiff_t high = span->high < strip->stop ? span->high : strip->stop - 1;
     for (int c = 0; c < to->channels; c++) {
@@ -253,8 +253,8 @@ static FORCE_INLINE void NAME(sum_some_columns)(const struct strip *strip,
     for (int q = 0; q < count; q++) {
         int whole = taps_of_line(&own, q, of) > 0;
         if (of != LISTED)
-            whole =
-                whole && !near.add && own.spans[q].low >= near.low && own.spans[q].high < near.stop;
+            whole = whole && !near.add && own.intervals[q].low >= near.low &&
+                    own.intervals[q].high < near.stop;
         if (!whole)
             NAME(sum_part)(strip, lines, q, to);
         else if (sums.channels == 3)
