@@ -55,8 +55,9 @@ NAMES = {
     "p016": "p010", "p212": "p210", "p216": "p210", "p412": "p410", "p416": "p410", "y212": "y210",
     "y216": "y210",
 }  # fmt: skip
-# Formats of three planes, whose numbers of 9 to 16 bits are the low bits of uint16
-LOW_BITS = re.compile(r"(?:yuv(420|422|444)p|i([024]))(9|10|12|14|16)")
+# Formats of three planes, whose numbers of 9 to 16 bits are the low bits of uint16.  Only errors
+# ask for them, so imports need not compile the pattern.
+LOW_BITS = r"(?:yuv(420|422|444)p|i([024]))(9|10|12|14|16)"
 OF_LOW_BITS = {"420": "p010", "422": "p210", "444": "p410", "0": "p010", "2": "p210", "4": "p410"}
 LEAST_SIDE = 8  # pixels: what is smaller is hardly cut out
 # Widths over heights of frames whose arrays of 4:2:0 have shapes that grey frames hardly have
@@ -391,7 +392,7 @@ def _check_color(color: Any) -> None:
     if name in COLORS or name in NAMES:
         full = ", color_range='full'" if name.startswith("yuvj") else ""
         hint = f"; pass color={NAMES.get(name, name)!r}{full}"
-    elif found := LOW_BITS.fullmatch(name):
+    elif found := re.fullmatch(LOW_BITS, name):
         like, shift = OF_LOW_BITS[found[1] or found[2]], 16 - int(found[3])
         planes = f"(y << {shift}, numpy.stack([u, v], -1) << {shift})"
         hint = f"; of its planes pass {planes} and color={like!r}"
