@@ -5,7 +5,7 @@ test_torch_derivatives.py, test_torch_onnx.py and test_torchvision.py have the r
 
 import numpy as np
 import pytest
-from conftest import WITH_BOX_GRADIENTS, python
+from conftest import WITH_BOX_GRADIENTS, pairs, python
 
 import roicy
 
@@ -14,12 +14,9 @@ rt = pytest.importorskip("roicy.torch")
 from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
 from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
-from torch_calls import NAMES, named, problem, pyramid  # noqa: E402
+from torch_calls import NAMES, by_image, named, problem, pyramid  # noqa: E402
 
 from roicy.torch import _script, _tensors  # noqa: E402
-
-# PyTorch 2.14's own check of an operator asks views for a gradient
-OF_OPCHECK = pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
 
 
 def layouts(x):
@@ -34,41 +31,37 @@ def layouts(x):
 def test_forward(name, dtype, rng):
     """Tensors of any strides and both formats of boxes give roicy's bits on the same memory."""
     x, boxes, size, parameters = problem(rng, name, dtype)
-    expected = getattr(roicy, name)(x.numpy(), boxes.numpy(), size, *parameters)
-    order = torch.argsort(boxes[:, 0], stable=True)
+    expected = getattr(roicy, name)(x.numpy(), boxes.numpy(), size, **parameters)
+    function, order = getattr(rt, name), torch.argsort(boxes[:, 0], stable=True)
     for view in layouts(x):
-        out = getattr(rt, name)(view, boxes, size, *parameters)
+        out = function(view, boxes, size, **parameters)
         assert out.dtype == dtype
         np.testing.assert_array_equal(out, expected)
-        np.testing.assert_array_equal(
-            getattr(rt, name)(
-                view, [boxes[boxes[:, 0] == n, 1:] for n in range(2)], size, *parameters
-            ),
-            expected[order],
-        )
-    np.testing.assert_array_equal(getattr(rt, name)(x, boxes, 2, *parameters), expected)
+        listed = function(view, by_image(boxes), size, **parameters)
+        np.testing.assert_array_equal(listed, expected[order])
+    np.testing.assert_array_equal(function(x, boxes, 2, **parameters), expected)
 
 
-def test_memory_is_shared(rng, monkeypatch):
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.uint8])
+def test_memory_is_shared(dtype, rng, monkeypatch):
     """No copy of the map is made, in any format."""
+    pytest.importorskip("ml_dtypes")
     seen, original = [], roicy.roi_align
     monkeypatch.setattr(
         roicy, "roi_align", lambda input, **more: seen.append(input) or original(input, **more)
     )
     x, boxes, size, parameters = problem(rng, "roi_align", torch.float32)
-    for view in layouts(x):
-        rt.roi_align(view, boxes, size, *parameters)
+    for view in layouts(x.to(dtype)):
+        rt.roi_align(view, boxes, size, **parameters)
         assert seen[-1].__array_interface__["data"][0] == view.data_ptr()
-        assert _tensors.array(view).__array_interface__["data"][0] == view.data_ptr()
 
 
 MANY = {torch.float16: 2051, torch.bfloat16: 260, torch.int8: 131, torch.uint8: 259}
 
 
-@pytest.mark.parametrize("dtype", MANY, ids=str)
-@pytest.mark.parametrize("name", NAMES)
+@pairs(dtype=MANY, name=NAMES)
 def test_lists_of_boxes_keep_their_images(name, dtype):
-    """Lists keep indices that the type of the boxes cannot hold, in TorchScript too."""
+    """Lists keep indices that the type of the boxes cannot hold."""
     count = MANY[dtype]
     images = torch.arange(count).float().reshape(-1, 1, 1, 1)
     x = images.expand(-1, 1, 4, 4).clone().requires_grad_()
@@ -82,6 +75,7 @@ def test_lists_of_boxes_keep_their_images(name, dtype):
 
 @pytest.mark.parametrize("dtype", MANY, ids=str)
 def test_lists_of_boxes_of_pyramids_keep_their_images(dtype):
+    """The same holds for a module and for TorchScript."""
     count = MANY[dtype]
     maps = torch.arange(count).float().reshape(-1, 1, 1, 1).expand(-1, 1, 4, 4)
     boxes = [torch.tensor([[0, 0, 2, 2]], dtype=dtype)] * count
@@ -107,16 +101,18 @@ def test_rows_hold_any_index(kind, bits):
             assert rows.tolist() == [[i, 1, 1, 1, 1] for i in range(3)]
 
 
-def test_gradients_of_lists_of_boxes_have_their_type():
+def test_gradients_of_lists_of_boxes():
+    """They are those of rows, in the type of the boxes."""
     x = torch.rand(300, 2, 8, 8)
     boxes = [torch.tensor([[1, 1, 5, 6]]).bfloat16().requires_grad_() for _ in range(300)]
-    wide = [part.detach().float().requires_grad_() for part in boxes]
+    images = torch.arange(300.0)[:, None]
+    rows = torch.cat([images, torch.cat(boxes).detach().float()], 1).requires_grad_()
     rt.roi_align(x, boxes, 2).sum().backward()
-    rt.roi_align(x, wide, 2).sum().backward()
-    for part, other in zip(boxes, wide, strict=True):
-        assert part.grad.dtype == torch.bfloat16
-        assert torch.equal(part.grad, other.grad.bfloat16())
-    assert any(part.grad.abs().sum() > 0 for part in boxes)
+    rt.roi_align(x, rows, 2).sum().backward()
+    found = torch.cat([part.grad for part in boxes])
+    assert found.any()
+    assert found.dtype == torch.bfloat16
+    assert torch.equal(found, rows.grad[:, 1:].bfloat16())
 
 
 @pytest.mark.parametrize("dtype, largest", [(torch.float16, 2048), (torch.bfloat16, 256)])
@@ -144,34 +140,14 @@ def test_rounded_indices_are_refused(name, dtype, largest):
                 function(given, boxes, 1, scale)
 
 
-def coordinates(rng):
-    """Return boxes for each image that keep away from the kinks of the surface."""
-    low = rng.integers(0, 10, (4, 2)) + rng.uniform(0.1, 0.4, (4, 2))
-    boxes = np.concatenate(
-        [low, low + rng.integers(5, 15, (4, 2)) + rng.uniform(0.1, 0.4, (4, 2))], axis=1
-    )
-    return [torch.from_numpy(part).requires_grad_() for part in (boxes[:3], boxes[3:])]
-
-
-@pytest.mark.parametrize("name", [*WITH_BOX_GRADIENTS, "multiscale_roi_align"])
-def test_gradients_of_boxes(name, rng):
-    """Gradients of the input are tested in test_torch_derivatives.py."""
-    x, _, size, parameters = problem(rng, name, torch.float64)
-    if name == "multiscale_roi_align":
-        x, parameters = [x, x[:, :, ::2, ::2]], ([0.5, 0.25], 2, True, 12.0, 1)
-    assert torch.autograd.gradcheck(
-        lambda *parts: getattr(rt, name)(x, list(parts), size, *parameters), coordinates(rng)
-    )
-
-
 def test_only_what_is_asked_for_is_differentiated(rng):
     x, boxes, size, parameters = problem(rng, "roi_align", torch.float32)
-    rt.roi_align(x.requires_grad_(), boxes, size, *parameters).sum().backward()
+    rt.roi_align(x.requires_grad_(), boxes, size, **parameters).sum().backward()
     assert x.grad is not None
     assert boxes.grad is None
     x = x.detach()
     # these boxes have another type
-    rt.roi_align(x, boxes.double().requires_grad_(), size, *parameters).sum().backward()
+    rt.roi_align(x, boxes.double().requires_grad_(), size, **parameters).sum().backward()
     pooled = rt.roi_pool(x.requires_grad_(), boxes.requires_grad_(), size)
     pooled.sum().backward()
     assert boxes.grad is None
@@ -184,28 +160,6 @@ def test_only_what_is_asked_for_is_differentiated(rng):
     assert maps[0].grad is None
 
 
-@pytest.mark.parametrize(
-    "name", ["ps_prroi_pool", "roi_pool", "roi_align_max", "multiscale_roi_align"]
-)
-def test_compile(name, rng):
-    """The operator compiles to one graph for any number of boxes, with its gradient."""
-    x, boxes, size, parameters = problem(rng, name, torch.float32)
-
-    def loss(x, boxes):
-        given, more = x * 2, parameters
-        if name == "multiscale_roi_align":
-            given, more = [given, given[:, :, ::2, ::2]], ([0.5, 0.25], 2, True, 12.0, 1)
-        return (getattr(rt, name)(given, boxes, size, *more) ** 2).sum()
-
-    compiled = torch.compile(loss, fullgraph=True, backend="aot_eager", dynamic=True)
-    for count in (7, 3, 5):
-        x = x.detach().requires_grad_()
-        expected = torch.autograd.grad(loss(x, boxes[:count]), x)[0]
-        np.testing.assert_array_equal(
-            torch.autograd.grad(compiled(x, boxes[:count]), x)[0], expected
-        )
-
-
 # test_opcheck of test_torch_scales.py looks at the shapes and at the tracing of each operator.
 @pytest.mark.parametrize(
     ("name", "strict"), [("roi_align", True), ("ps_roi_pool", False), ("roi_pool", False)]
@@ -216,7 +170,7 @@ def test_export(name, strict, rng):
 
     class Pool(torch.nn.Module):
         def forward(self, x, boxes):
-            return getattr(rt, name)(x, boxes, size, *parameters)
+            return getattr(rt, name)(x, boxes, size, **parameters)
 
     height, count = torch.export.Dim("height"), torch.export.Dim("count")
     shapes = {"x": {2: height}, "boxes": {0: count}}
@@ -231,42 +185,42 @@ def test_errors(name, rng):
     function = getattr(rt, name)
     for wrong in (boxes[:, 1:], boxes[0], [boxes, boxes], [boxes[:, 1:3]] * 2):
         with pytest.raises(AssertionError, match="boxes: "):
-            function(x, wrong, size, *parameters)
-    assert len(function(x, [], size, *parameters)) == 0
+            function(x, wrong, size, **parameters)
+    assert len(function(x, [], size, **parameters)) == 0
     bad = boxes.clone()
     bad[2, 0] = 5
     with pytest.raises(
         ValueError, match=r"boxes\[2\]: batch index 5 is outside the input's 2 images"
     ):
-        function(x, bad, size, *parameters)
+        function(x, bad, size, **parameters)
     with pytest.raises(TypeError, match="input: dtype int64"):
-        function(x.long(), boxes, size, *parameters)
+        function(x.long(), boxes, size, **parameters)
     with pytest.raises(NotImplementedError, match="SparseCPU"):
-        function(x.to_sparse(), boxes, size, *parameters)
+        function(x.to_sparse(), boxes, size, **parameters)
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_nested_lists_of_boxes(name, rng):
     x, boxes, size, parameters = problem(rng, name, torch.float32)
     function = getattr(rt, name)
-    boxes = boxes[boxes[:, 0].argsort(stable=True)].detach()
-    listed = [boxes[boxes[:, 0] == n, 1:] for n in range(len(x))]
-    x = x.detach().requires_grad_()
-    expected = function(x, boxes, size, *parameters)
+    boxes = boxes[boxes[:, 0].argsort(stable=True)]
+    listed = by_image(boxes)
+    x.requires_grad_()
+    expected = function(x, boxes, size, **parameters)
     grad = torch.autograd.grad(expected.sum(), x)[0]
     mixed = [part if n % 2 else part.tolist() for n, part in enumerate(listed)]
     for rows in (boxes.tolist(), [part.tolist() for part in listed], mixed):
-        pooled = function(x, rows, size, *parameters)
+        pooled = function(x, rows, size, **parameters)
         assert torch.equal(pooled, expected)
         assert torch.equal(torch.autograd.grad(pooled.sum(), x)[0], grad)
-    whole = [float(p) if type(p) is int else p for p in parameters]
-    assert torch.equal(function(x, boxes, size, *whole), expected)
+    whole = {key: float(p) if type(p) is int else p for key, p in parameters.items()}
+    assert torch.equal(function(x, boxes, size, **whole), expected)
     with pytest.raises(AssertionError, match=r"boxes: expected a Tensor\[K, 5\] .* one image"):
-        function(x, boxes[:, 1:], size, *parameters)
+        function(x, boxes[:, 1:], size, **parameters)
     with pytest.raises(TypeError, match=r"boxes\[0\]\[4\]: builtins\.str, expected a number"):
-        function(x, [[0, 1, 1, 4, "4"]], size, *parameters)
+        function(x, [[0, 1, 1, 4, "4"]], size, **parameters)
     with pytest.raises(ValueError, match=r"boxes\[1\]: 4 numbers, expected 5"):
-        function(x, [[0, 1, 1, 4, 4], [0, 1, 1, 4]], size, *parameters)
+        function(x, [[0, 1, 1, 4, 4], [0, 1, 1, 4]], size, **parameters)
 
 
 @pytest.mark.parametrize("kind", ["eager", "script", "compile"])
@@ -317,45 +271,52 @@ def test_whole_floats_of_modules():
         rt.roi_align(x, boxes, 2, sampling_ratio=2.5)
 
 
-@OF_OPCHECK
-@pytest.mark.parametrize(
-    "dtype",
-    [torch.float16, torch.bfloat16, torch.uint8, torch.int8, torch.uint16, torch.int16],
+@pairs(
+    dtype=[torch.float16, torch.bfloat16, torch.uint8, torch.int8, torch.uint16, torch.int16],
+    name=NAMES,
+    has_ml_dtypes=[True, False],
 )
-@pytest.mark.parametrize("name", [*NAMES, "roi_align_max"])
-def test_small_types(name, dtype, rng):
-    """Small types are read in place and computed in float32, in the forward pass and in both
-    gradients.  Boxes may have a small type, too.  Results of maps of integers are float32.
+def test_small_types(name, dtype, has_ml_dtypes, rng, monkeypatch):
+    """Small types are computed in float32, in the forward pass and in both gradients.  Boxes may
+    have a small type, too.  Results of maps of integers are float32.
     """
-    pytest.importorskip("ml_dtypes")
+    if has_ml_dtypes:
+        pytest.importorskip("ml_dtypes")
+    monkeypatch.setattr(_tensors, "HAS_ML_DTYPES", has_ml_dtypes)
     x, boxes, size, parameters = problem(rng, name, torch.float32)
     x = (x * 10 + 100).to(dtype)
-    wide = x.float()
     function = getattr(rt, name)
     if not dtype.is_floating_point:
-        out = function(x, boxes, size, *parameters)
-        assert torch.equal(out, function(wide, boxes, size, *parameters))
+        out = function(x, boxes, size, **parameters)
+        assert torch.equal(out, function(x.float(), boxes, size, **parameters))
         return
     boxes = boxes.to(dtype)
-    differentiable = name in WITH_BOX_GRADIENTS
     results = []
-    for input, type_ in ((x, dtype), (wide, torch.float32)):
-        rois = boxes.detach().to(type_).clone().requires_grad_(differentiable)
-        input = input.detach().requires_grad_()
-        out = function(input, rois, size, *parameters)
+    for type_ in (dtype, torch.float32):
+        given = [x.to(type_).clone().requires_grad_(), boxes.to(type_).clone()]
+        given[1].requires_grad_(name in WITH_BOX_GRADIENTS)
+        out = function(*given, size, **parameters)
         assert out.dtype == type_
-        out.backward(torch.ones_like(out))
-        results.append([out.detach(), input.grad, *([rois.grad] if differentiable else [])])
+        leaves = [one for one in given if one.requires_grad]
+        results.append([out.detach(), *torch.autograd.grad(out.sum(), leaves)])
     for narrow, expected in zip(*results, strict=True):
         assert narrow.dtype == dtype
         assert torch.equal(narrow, expected.to(dtype))
     for view in layouts(x):
-        assert _tensors.array(view).__array_interface__["data"][0] == view.data_ptr()
-        assert torch.equal(function(view, boxes, size, *parameters), results[0][0])
-    if name == "roi_pool":  # types of results do not depend on the operator
-        torch.library.opcheck(
-            torch.ops.roicy.roi_pool.default, (x.requires_grad_(), boxes, [2, 2], 0.5, None)
-        )
+        assert torch.equal(function(view, boxes, size, **parameters), results[0][0])
+
+
+def test_products(rng):
+    x, boxes, size, parameters = problem(rng, "roi_align_max", torch.float32)
+    found = []
+    for products in (False, True):
+        given = parameters | {"products": products}
+        found.append(rt.roi_align_max(x, boxes, size, **given))
+        expected = roicy.roi_align_max(x.numpy(), boxes.numpy(), size, **given)
+        np.testing.assert_array_equal(found[-1], expected)
+    assert not torch.equal(*found)
+    with pytest.raises(TypeError, match="products: 1, expected True or False"):
+        rt.roi_align_max(x, boxes, size, **parameters | {"products": 1})
 
 
 @pytest.mark.parametrize("name", [*NAMES, "multiscale_roi_align"])
@@ -376,7 +337,7 @@ def test_errors_of_types(name):
         function(*tensors, 2, scale, num_threads=0)
     with pytest.raises(ValueError, match="output_size: 0, expected an integer from 1"):
         function(*tensors, 0, scale)
-    if name in ("roi_align", "multiscale_roi_align"):
+    if name in ("roi_align", "roi_align_max", "multiscale_roi_align"):
         for wrong in (1, 0, "True", None):
             with pytest.raises(TypeError, match=f"aligned: {wrong!r}, expected True or False"):
                 function(*tensors, 2, scale, 2, wrong)
@@ -431,22 +392,6 @@ def test_workers_of_a_loader_have_one_thread(monkeypatch):
     monkeypatch.setattr("roicy._machine._threads._set", 2)
     loader = torch.utils.data.DataLoader(Pooled(), num_workers=1, batch_size=None)
     assert [tuple(seen) for seen in loader] == [(1, 1.0)] * 2
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_bfloat16_without_ml_dtypes(name, rng, monkeypatch):
-    pytest.importorskip("ml_dtypes")
-    x, boxes, size, parameters = problem(rng, name, torch.bfloat16)
-    function, results = getattr(rt, name), []
-    for has in (True, False):
-        monkeypatch.setattr(_tensors, "HAS_ML_DTYPES", has)
-        given = [x.clone().requires_grad_(), boxes.clone().requires_grad_()]
-        out = function(*given, size, *parameters)
-        out.sum().backward()
-        results.append([out.detach(), given[0].grad, given[1].grad])
-    for with_, without in zip(*results, strict=True):
-        assert (with_ is None) == (without is None)
-        assert with_ is None or (with_.dtype == torch.bfloat16 and torch.equal(with_, without))
 
 
 class Marked(torch.Tensor):
@@ -559,19 +504,16 @@ def test_multiscale_module(rng):
     assert torch.equal(scripted(named(maps), parts, shapes), expected)
 
 
-@pytest.mark.parametrize("lost", ["roicy.torch", "roicy"])
-def test_a_second_import(lost):
+def test_a_second_import():
     """Operators are registered once in a process, in which modules may be imported again."""
-    code = f"""
-import sys, warnings
+    code = """
+import sys
 from unittest import mock
 import numpy, torch
-if {lost == "roicy.torch"}:
-    import roicy
 with mock.patch.dict(sys.modules):
     import roicy.torch as first
-for _ in range(2):
-    for name in [name for name in sys.modules if (name + ".").startswith("{lost}.")]:
+for lost in ("roicy", "roicy.torch", "roicy"):
+    for name in [name for name in sys.modules if (name + ".").startswith(lost + ".")]:
         del sys.modules[name]
     import roicy.torch as second
     assert second is not first
@@ -583,4 +525,4 @@ for _ in range(2):
     print(int(maps.grad.sum()), int(pooled.sum()))
 """
     found = python(code)
-    assert found.stdout.split() == ["16", "16"] * 2, found.stderr
+    assert found.stdout.split() == ["16", "16"] * 3, found.stderr

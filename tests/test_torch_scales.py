@@ -2,12 +2,14 @@
 
 import numpy as np
 import pytest
-from conftest import SUMS, WITH_BOX_GRADIENTS, random_boxes
+from conftest import WITH_BOX_GRADIENTS, random_boxes
 
 import roicy
 
 torch = pytest.importorskip("torch")
 rt = pytest.importorskip("roicy.torch")
+from torch_calls import NAMES as FUNCTIONS  # noqa: E402
+from torch_calls import PARAMETERS, by_image  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:.*torch.jit:DeprecationWarning",
@@ -18,18 +20,8 @@ pytestmark = pytest.mark.filterwarnings(
 PAIR = (0.5, 0.25)
 PAIRS = [(0.5, 0.125), (0.25, 0.0625)]
 PYRAMID = "multiscale_roi_align"
-NAMES = [*SUMS, "roi_pool", PYRAMID]
-KINDS = ["roi_align", "roi_pool", PYRAMID]  # operators of one kind pass scales on alike
+NAMES = [*FUNCTIONS, PYRAMID]
 DIFFERENTIABLE_BOXES = [*WITH_BOX_GRADIENTS, PYRAMID]
-SAMPLED = {"sampling_ratio": 2}
-ALIGNED = {**SAMPLED, "aligned": True}
-# in the order of the operators
-PARAMETERS = {
-    "roi_align": ALIGNED,
-    "ps_roi_align": SAMPLED,
-    "roi_align_max": {**ALIGNED, "products": True},
-    PYRAMID: {**ALIGNED, "canonical_scale": 8.0, "canonical_level": 1},
-}
 CLASSES = {
     "roi_align": rt.RoIAlign,
     "ps_roi_align": rt.PSRoIAlign,
@@ -66,7 +58,7 @@ def swapped(scale):
 def test_values_and_gradients_are_those_of_arrays(name, dtype, rng):
     maps, boxes, scale = problem(rng, name, dtype)
     arrays = [level.numpy() for level in maps]
-    several = name == PYRAMID
+    parameters = PARAMETERS.get(name, {})
     expected = pool(name, arrays, boxes.numpy(), scale, getattr(roicy, name))
     given = [level.clone().requires_grad_() for level in maps]
     rows = boxes.clone().requires_grad_()
@@ -75,24 +67,28 @@ def test_values_and_gradients_are_those_of_arrays(name, dtype, rng):
     assert (out - pool(name, maps, boxes, swapped(scale))).abs().max() > 0.1
     g = torch.from_numpy(rng.standard_normal(out.shape)).to(dtype)
     out.backward(g)
+    backward, rois = getattr(roicy, f"{name}_backward"), boxes.numpy()
+    shapes = [level.shape for level in arrays]
     if name == "roi_pool":
-        _, argmax = roicy.roi_pool(arrays[0], boxes.numpy(), 2, scale, return_argmax=True)
-        grads = roicy.roi_pool_backward(g.numpy(), argmax, boxes.numpy(), arrays[0].shape)
+        _, argmax = roicy.roi_pool(arrays[0], rois, 2, scale, return_argmax=True)
+        grads = [backward(g.numpy(), argmax, rois, shapes[0])]
+    elif name == "roi_align_max":
+        grads = [backward(g.numpy(), arrays[0], rois, scale, **parameters)]
+    elif name == PYRAMID:
+        grads = backward(g.numpy(), rois, shapes, scale, **parameters)
     else:
-        shapes = [level.shape for level in arrays]
-        grads = getattr(roicy, f"{name}_backward")(
-            g.numpy(), boxes.numpy(), shapes if several else shapes[0], scale,
-            **PARAMETERS.get(name, {}),
-        )  # fmt: skip
-    for level, grad in zip(given, grads if several else [grads], strict=True):
+        grads = [backward(g.numpy(), rois, shapes[0], scale, **parameters)]
+    for level, grad in zip(given, grads, strict=True):
         np.testing.assert_array_equal(level.grad, grad)
         assert np.abs(grad).max() > 0.1
     if name in DIFFERENTIABLE_BOXES:
-        grad = getattr(roicy, f"{name}_backward_boxes")(
-            g.numpy(), arrays if several else arrays[0], boxes.numpy(), scale,
-            **PARAMETERS.get(name, {}),
-        )  # fmt: skip
-        np.testing.assert_array_equal(rows.grad, grad)
+        input = arrays if name == PYRAMID else arrays[0]
+        backward = getattr(roicy, f"{name}_backward_boxes")
+        np.testing.assert_array_equal(
+            rows.grad, backward(g.numpy(), input, rois, scale, **parameters)
+        )
+    else:
+        assert rows.grad is None
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -115,41 +111,49 @@ def test_what_a_scale_may_be(name, rng):
         assert torch.equal(pool(name, maps, boxes, ones), pool(name, maps, boxes, floats))
 
 
-@pytest.mark.parametrize("name", [*NAMES, "roi_align_max"])
-def test_opcheck(name, rng):
-    maps, boxes, scale = problem(rng, name)
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [
+        *((name, torch.float32) for name in NAMES),
+        # types of results do not depend on the operator
+        ("roi_pool", torch.float16),
+        ("roi_pool", torch.bfloat16),
+    ],
+)
+def test_opcheck(name, dtype, rng):
+    """PyTorch's own check of an operator, whose arguments are all given by their names."""
+    maps, boxes, scale = problem(rng, name, dtype)
     maps = [level.requires_grad_() for level in maps]
-    flat = [number for pair in scale for number in pair] if name == PYRAMID else list(scale)
-    given = (flat, *PARAMETERS.get(name, {}).values(), None)
-    input = maps if name == PYRAMID else maps[0]
-    torch.library.opcheck(getattr(torch.ops.roicy, name).default, (input, boxes, [2, 2], *given))
+    given = {"features": maps} if name == PYRAMID else {"input": maps[0]}
+    given |= {"boxes": boxes, "output_size": [2, 2], "num_threads": None}
+    given["spatial_scale"] = np.ravel(scale).tolist()
+    operator = getattr(torch.ops.roicy, name).default
+    torch.library.opcheck(operator, (), given | PARAMETERS.get(name, {}))
 
 
-@pytest.mark.parametrize("name", KINDS)
+# operators of one kind pass scales on alike
+@pytest.mark.parametrize("name", ["roi_align", "roi_align_max", "roi_pool", PYRAMID])
 def test_compile(name, rng):
-    """A pair, and numbers that are not known when the graph is made."""
+    """One graph is for maps of any height, and for any number of boxes, with its gradient."""
     maps, boxes, scale = problem(rng, name)
+    rules = (
+        lambda _: scale if name == PYRAMID else [scale],
+        # numbers that are not known when the graph is made
+        lambda maps: [(level.shape[2] / 40, level.shape[3] / 80) for level in maps],
+        lambda maps: [level.shape[2] / 40 for level in maps],
+    )
+    for rule in rules:
 
-    def of_pair(first, *rest):
-        return pool(name, [first * 2, *rest], boxes, scale)
+        def call(boxes, first, *rest, rule=rule):
+            scales = rule((first, *rest))
+            return pool(name, [first * 2, *rest], boxes, scales if name == PYRAMID else scales[0])
 
-    def of_shape(first, *rest):
-        """Scales that follow from the shapes of maps."""
-        scales = [(level.shape[2] / 40, level.shape[3] / 80) for level in (first, *rest)]
-        return pool(name, [first * 2, *rest], boxes, scales if name == PYRAMID else scales[0])
-
-    def of_height(first, *rest):
-        scales = [level.shape[2] / 40 for level in (first, *rest)]
-        return pool(name, [first * 2, *rest], boxes, scales if name == PYRAMID else scales[0])
-
-    for function in (of_pair, of_shape, of_height):
         torch._dynamo.reset()
-        compiled = torch.compile(function, fullgraph=True, backend="aot_eager", dynamic=True)
-        for rows in (15, 12):
-            given = [maps[0][:, :, :rows], *maps[1:]]
-            first = given[0].clone().requires_grad_()
-            expected = function(first, *given[1:])
-            out = compiled(first, *given[1:])
+        compiled = torch.compile(call, fullgraph=True, backend="aot_eager", dynamic=True)
+        for height, count in ((15, 12), (12, 7), (9, 3)):
+            first = maps[0][:, :, :height].clone().requires_grad_()
+            given = (boxes[:count], first, *maps[1:])
+            out, expected = compiled(*given), call(*given)
             assert torch.equal(out, expected)
             grads = [torch.autograd.grad(result.sum(), first)[0] for result in (out, expected)]
             assert torch.equal(*grads)
@@ -182,7 +186,7 @@ def test_torchscript(name, rng):
     [*((name, PAIR) for name in CLASSES), *(("roi_align", one) for one in (0.5, 1, list(PAIR)))],
     ids=str,
 )
-def test_modules(name, scale, rng):
+def test_modules(name, scale, rng, seen_threads):
     maps, boxes, _ = problem(rng, name)
     given = PARAMETERS.get(name, {})
     expected = pool(name, maps, boxes, scale)
@@ -194,26 +198,15 @@ def test_modules(name, scale, rng):
         forms = [module, torch.jit.script(module), torch.fx.symbolic_trace(module)]
         for form in forms:
             assert torch.equal(form(maps[0], boxes), expected)
-    parts, x = [boxes[boxes[:, 0] == n, 1:] for n in range(2)], maps[0].requires_grad_()
-    by_image = expected[boxes[:, 0].argsort(stable=True)]
-    grads = []
-    for form in forms[:2]:
-        out = form(x, parts)
-        assert torch.equal(out, by_image)
+    seen_threads.clear()
+    x, grads = maps[0].requires_grad_(), []
+    for form in forms:
+        out = form(x, by_image(boxes))
+        assert torch.equal(out, expected[boxes[:, 0].argsort(stable=True)])
         grads += torch.autograd.grad(out.sum(), x)
-    assert torch.equal(*grads)
-
-
-@pytest.mark.parametrize("name", CLASSES)
-def test_threads_of_modules(name, rng, seen_threads):
-    maps, boxes, scale = problem(rng, name)
-    module = CLASSES[name](2, scale, **PARAMETERS.get(name, {}), num_threads=5)
-    for form in (module, torch.jit.script(module)):
-        form(maps[0].clone().requires_grad_(), boxes).sum().backward()
-        assert seen_threads == [5, 5]
-        seen_threads.clear()
-    with pytest.raises(ValueError, match="num_threads: 0, expected an integer from 1"):
-        CLASSES[name](2, scale, **PARAMETERS.get(name, {}), num_threads=0)(maps[0], boxes)
+    assert torch.equal(grads[0], grads[1])
+    assert torch.equal(grads[0], grads[2])
+    assert seen_threads == [2] * 6
 
 
 def test_threads_of_pyramids(rng, seen_threads):
@@ -222,9 +215,8 @@ def test_threads_of_pyramids(rng, seen_threads):
     assert repr(module).endswith("sampling_ratio=2, num_threads=5)")
     assert "num_threads" not in repr(rt.MultiScaleRoIAlign(["0", "1"], 2, 2))
     named = {str(i): level for i, level in enumerate(maps)}
-    parts = [boxes[boxes[:, 0] == n, 1:] for n in range(2)]
-    out = module(named, parts, [(30, 34)] * 2)
-    assert torch.equal(torch.jit.script(module)(named, parts, [(30, 34)] * 2), out)
+    given = (named, by_image(boxes), [(30, 34)] * 2)
+    assert torch.equal(torch.jit.script(module)(*given), module(*given))
     assert seen_threads == [5, 5]
 
 

@@ -12,20 +12,29 @@ from conftest import SUMS, random_boxes
 torch = pytest.importorskip("torch")
 
 
-NAMES = [*SUMS, "roi_pool"]
+NAMES = [*SUMS, "roi_pool", "roi_align_max"]
 
 
+SAMPLED = {"sampling_ratio": 2}
+ALIGNED = {**SAMPLED, "aligned": True}
+# of operators, beside the scale
 PARAMETERS = {
-    "roi_align": (0.5, 2, True),
-    "ps_roi_align": (0.5, 2),
-    "roi_align_max": (0.5, 2, True),
+    "roi_align": ALIGNED,
+    "ps_roi_align": SAMPLED,
+    "roi_align_max": {**ALIGNED, "products": True},
+    "multiscale_roi_align": {**ALIGNED, "canonical_scale": 8.0, "canonical_level": 1},
 }
 
 
 def problem(rng, name, dtype, channels=8):
     x = torch.from_numpy(rng.standard_normal((2, channels, 15, 17))).to(dtype)
     boxes = torch.from_numpy(random_boxes(rng, 2, 7, (30, 34), np.float64)).to(dtype)
-    return x, boxes, (2, 2), PARAMETERS.get(name, (0.5,))
+    return x, boxes, (2, 2), {"spatial_scale": 0.5, **PARAMETERS.get(name, {})}
+
+
+def by_image(boxes):
+    """Return the boxes of each of two images."""
+    return [boxes[boxes[:, 0] == n, 1:] for n in range(2)]
 
 
 def pyramid(rng, dtype):
