@@ -139,8 +139,7 @@ def pooling_inputs(count):
     return torch.rand(1, 3, *SIZE), boxes
 
 
-@pytest.mark.parametrize("opset", [18, 22])
-@pytest.mark.parametrize("count", ["any", "one"])
+@pytest.mark.parametrize(("count", "opset"), [("any", 18), ("one", 22)])
 def test_pyramids_of_torch_export(count, opset, tmp_path, monkeypatch):
     """The exporter of dynamo=True joins levels by ScatterND, on zeros of fixed rows or not."""
     pytest.importorskip("onnxscript")

@@ -157,12 +157,11 @@ class Pyramid(torch.nn.Module):
         return self.pooler(maps, [boxes, boxes[:2] + 1], [(256, 320), (250, 300)])
 
 
+CANONICAL = {"canonical_scale": 100, "canonical_level": 3}
+
+
 @pytest.mark.parametrize(
-    ("keywords", "dynamo"),
-    [
-        ({}, False),
-        *(({"canonical_scale": 100, "canonical_level": 3}, one) for one in (True, False)),
-    ],
+    ("keywords", "dynamo"), [({}, False), (CANONICAL, True), (CANONICAL, False)]
 )
 def test_pyramids(keywords, dynamo, rng, tmp_path):
     path = str(tmp_path / "model.onnx")

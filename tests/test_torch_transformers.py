@@ -443,19 +443,6 @@ def test_contexts(monkeypatch):
     assert type(interpolate(outputs.logits, (150, 200), mode="bilinear")) is torch.Tensor
 
 
-def test_imported_later():
-    """A module that is imported within the context is patched, and restored."""
-    name = "transformers.models.beit.image_processing_beit"
-    processors("beit")
-    for one in [one for one in sys.modules if one.startswith(name)]:
-        del sys.modules[one]
-    with rt.patch_transformers():
-        module = importlib.import_module(name)
-        function = getattr(module.BeitImageProcessor, SEMANTIC)
-        assert function.__code__.co_filename == _models.__file__
-    assert function.__code__.co_filename == module.__file__
-
-
 def test_other_rounding(monkeypatch):
     """Where PyTorch rounds in another way, it enlarges."""
     monkeypatch.setattr(_enlarged, "_is_exact", lambda count, is_alone: False)
@@ -466,45 +453,54 @@ def test_other_rounding(monkeypatch):
         assert_same(segformer().post_process_semantic_segmentation(outputs, SIZES), expected)
 
 
-def test_functions(rng):
-    """Functions on tensors are those on arrays."""
-    maps = smooth((2, 5, 9, 7))
-    array = maps.numpy()
-    out = torch.zeros((2, 60, 41), dtype=torch.uint8)
-    expected, values = roicy.label_map(array, (60, 41), values=True)
-    for given in (maps, maps.requires_grad_(), maps.detach().permute(1, 0, 2, 3).contiguous()):
-        given = given if given.shape[0] == 2 else given.permute(1, 0, 2, 3)
-        labels = rt.label_map(given, (60, 41))
-        assert labels.dtype is torch.int64
-        np.testing.assert_array_equal(labels, expected)
-    maps = maps.detach()
-    assert rt.label_map(maps, (60, 41), out=out) is out
-    np.testing.assert_array_equal(out, expected)
-    labels, best = rt.label_map(maps, (60, 41), values=True, dtype=torch.int16)
-    assert labels.dtype is torch.int16
-    np.testing.assert_array_equal(best, values)
-    half = rt.label_map(maps.bfloat16(), (60, 41), values=True)
-    exact = rt.label_map(maps.bfloat16().float(), (60, 41), values=True)
-    assert torch.equal(half[0], exact[0])
-    assert half[1].dtype is torch.float32
-    weights = [0.5, 1, 0.1, 0.7, 0.9]
-    for w in (weights, torch.tensor(weights), np.float32(weights)):
-        np.testing.assert_array_equal(
-            rt.label_map(maps, (60, 41), weights=w),
-            roicy.label_map(array, (60, 41), weights=np.float32(w)),
-        )
-    labels, segments = rt.label_segments(maps, (60, 41), codes=True)
-    assert labels.dtype is torch.int64
-    assert segments == roicy.label_segments(array, (60, 41), codes=True)[1]
-    assert rt.label_segments(maps, (60, 41), out=out)[0] is out
-    masks = rt.resize_masks(maps, (60, 41), via=(30, 30))
-    np.testing.assert_array_equal(masks, roicy.resize_masks(array, (60, 41), via=(30, 30)))
-    assert masks.dtype is torch.bool
-    wide = torch.zeros((2, 5, 60, 41), dtype=torch.bool)
-    assert rt.resize_masks(maps, (60, 41), via=(30, 30), out=wide) is wide
-    assert torch.equal(wide, masks)
-    codes = rt.resize_masks(maps, (60, 41), format="rle")
-    assert codes == roicy.resize_masks(array, (60, 41), format="rle")
+WEIGHTS = [0.5, 1, 0.1, 0.7, 0.9]
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "dtype"),
+    [
+        ("label_map", {}, torch.int64),
+        ("label_map", {"values": True}, torch.int64),
+        ("label_map", {"values": True, "dtype": torch.int16}, torch.int16),
+        ("label_map", {"weights": WEIGHTS}, torch.int64),
+        ("label_map", {"weights": np.float32(WEIGHTS)}, torch.int64),
+        ("label_map", {"weights": torch.tensor(WEIGHTS)}, torch.int64),
+        ("label_segments", {"codes": True}, torch.int64),
+        ("resize_masks", {"via": (30, 30)}, torch.bool),
+        ("resize_masks", {"format": "rle"}, None),
+    ],
+)
+def test_functions(name, given, dtype):
+    """Functions on tensors are those on arrays, with PyTorch's types, and fill a tensor."""
+    maps, function = smooth((2, 5, 9, 7)), getattr(rt, name)
+
+    def parts(found):
+        return list(found) if isinstance(found, tuple) else [found]
+
+    of_arrays = {key: value for key, value in given.items() if key != "dtype"}
+    if "weights" in given:
+        of_arrays["weights"] = np.float32(given["weights"])
+    expected = parts(getattr(roicy, name)(maps.numpy(), (60, 41), **of_arrays))
+    strided = maps.transpose(0, 1).contiguous().transpose(0, 1)
+    for view in (strided, maps.clone().requires_grad_(), maps):
+        found = parts(function(view, (60, 41), **given))
+        for one, other in zip(found, expected, strict=True):
+            if isinstance(one, torch.Tensor):
+                np.testing.assert_array_equal(one, other)
+            else:
+                assert one == other
+    if dtype is not None:
+        assert found[0].dtype is dtype
+        out = torch.zeros_like(found[0])
+        assert parts(function(maps, (60, 41), **given, out=out))[0] is out
+        assert torch.equal(out, found[0])
+
+
+def test_small_types():
+    maps = smooth((2, 5, 9, 7)).bfloat16()
+    labels, values = rt.label_map(maps, (60, 41), values=True)
+    assert torch.equal(labels, rt.label_map(maps.float(), (60, 41)))
+    assert values.dtype is torch.float32
 
 
 @pytest.mark.parametrize(
