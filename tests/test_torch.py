@@ -14,7 +14,7 @@ rt = pytest.importorskip("roicy.torch")
 from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
 from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
-from torch_calls import NAMES, by_image, named, problem, pyramid  # noqa: E402
+from torch_calls import NAMES, PARAMETERS, by_image, problem, pyramid  # noqa: E402
 
 from roicy.torch import _script, _tensors  # noqa: E402
 
@@ -142,14 +142,12 @@ def test_rounded_indices_are_refused(name, dtype, largest):
 
 def test_only_what_is_asked_for_is_differentiated(rng):
     x, boxes, size, parameters = problem(rng, "roi_align", torch.float32)
+    rows = boxes.double().requires_grad_()  # these boxes have another type
+    rt.roi_align(x, rows, size, **parameters).sum().backward()
+    assert rows.grad.any()
+    assert x.grad is None
     rt.roi_align(x.requires_grad_(), boxes, size, **parameters).sum().backward()
-    assert x.grad is not None
-    assert boxes.grad is None
-    x = x.detach()
-    # these boxes have another type
-    rt.roi_align(x, boxes.double().requires_grad_(), size, **parameters).sum().backward()
-    pooled = rt.roi_pool(x.requires_grad_(), boxes.requires_grad_(), size)
-    pooled.sum().backward()
+    assert x.grad.any()
     assert boxes.grad is None
     with torch.no_grad():
         assert not rt.roi_align(x, boxes, size).requires_grad
@@ -189,9 +187,8 @@ def test_errors(name, rng):
     assert len(function(x, [], size, **parameters)) == 0
     bad = boxes.clone()
     bad[2, 0] = 5
-    with pytest.raises(
-        ValueError, match=r"boxes\[2\]: batch index 5 is outside the input's 2 images"
-    ):
+    message = r"boxes\[2\]: batch index 5 is outside the input's 2 images"
+    with pytest.raises(ValueError, match=message):
         function(x, bad, size, **parameters)
     with pytest.raises(TypeError, match="input: dtype int64"):
         function(x.long(), boxes, size, **parameters)
@@ -227,12 +224,16 @@ def test_nested_lists_of_boxes(name, rng):
 @pytest.mark.parametrize("name", ["roi_align", "roi_pool", "ps_roi_pool", "multiscale_roi_align"])
 def test_boxes_of_one_image(name, kind, rng):
     """Boxes (K, 4) need nothing else, and get a gradient of their shape."""
-    pyramid = name.startswith("multiscale")
-    x = torch.from_numpy(rng.standard_normal((1, 8, 20, 20)))
-    scale = [0.5] if pyramid else 0.5
+    x, scale, function = (
+        torch.from_numpy(rng.standard_normal((1, 8, 20, 20))),
+        0.5,
+        getattr(rt, name),
+    )
+    if name == "multiscale_roi_align":
+        x, scale = [x], [0.5]
 
     def call(x, boxes):
-        return getattr(rt, name)([x] if pyramid else x, boxes, 2, scale)
+        return function(x, boxes, [2, 2], scale)
 
     boxes = torch.tensor([[2.0, 3.0, 20.0, 30.0], [1.0, 1.5, 9.0, 12.0]], dtype=torch.float64)
     rows = torch.cat([torch.zeros(2, 1), boxes], dim=1)
@@ -242,20 +243,19 @@ def test_boxes_of_one_image(name, kind, rng):
         call = torch.compile(call, backend="eager", fullgraph=True)
     if kind == "script":
         with pytest.warns(match="torch.jit.script"):
-            scripted = torch.jit.script(getattr(rt, name))
-        assert torch.equal(scripted([x] if pyramid else x, boxes, [2, 2], scale), expected)
-        return
+            function = torch.jit.script(function)
     assert torch.equal(call(x, boxes), expected)
+    if kind == "script":  # takes no nested lists of numbers
+        return
     for nested in (boxes.tolist(), rows.tolist(), [boxes.tolist()]):
         assert torch.equal(call(x, nested), expected)
     assert call(x, [[]]).shape == (0, *expected.shape[1:])
     if name.endswith("roi_align"):
-        boxes.requires_grad_()
-        call(x, boxes).sum().backward()
-        rows.requires_grad_()
-        expected = getattr(rt, name)([x] if pyramid else x, rows, 2, scale)
-        expected.sum().backward()
-        assert torch.equal(boxes.grad, rows.grad[:, 1:])
+        grads = [
+            torch.autograd.grad(call(x, one.requires_grad_()).sum(), one)[0]
+            for one in (boxes, rows)
+        ]
+        assert torch.equal(grads[0], grads[1][:, 1:])
 
 
 def test_whole_floats_of_modules():
@@ -322,37 +322,33 @@ def test_products(rng):
 @pytest.mark.parametrize("name", [*NAMES, "multiscale_roi_align"])
 def test_errors_of_types(name):
     """Errors of types name the argument, where the dispatcher would accept it or name none."""
-    function, x, boxes = getattr(rt, name), np.ones((1, 4, 8, 8)), np.array([[0, 1, 1, 5, 5.0]])
-    tensors = torch.from_numpy(x), torch.from_numpy(boxes)
-    single, scale = "input", 1.0
-    if name == "multiscale_roi_align":
-        x, tensors, single, scale = [x], ([tensors[0]], tensors[1]), r"features\[0\]", [1.0]
-    with pytest.raises(TypeError, match=f"{single}: numpy.ndarray, expected a torch.Tensor"):
-        function(x, tensors[1], 2, scale)
-    with pytest.raises(TypeError, match=r"boxes: numpy.ndarray, expected a torch.Tensor or a list"):
-        function(tensors[0], boxes, 2, scale)
-    with pytest.raises(TypeError, match=r"boxes\[0\]: numpy.ndarray, expected a torch.Tensor"):
-        function(tensors[0], [boxes[:, 1:]], 2, scale)
-    with pytest.raises(ValueError, match="num_threads: 0, expected an integer from 1"):
-        function(*tensors, 2, scale, num_threads=0)
-    with pytest.raises(ValueError, match="output_size: 0, expected an integer from 1"):
-        function(*tensors, 0, scale)
-    if name in ("roi_align", "roi_align_max", "multiscale_roi_align"):
-        for wrong in (1, 0, "True", None):
-            with pytest.raises(TypeError, match=f"aligned: {wrong!r}, expected True or False"):
-                function(*tensors, 2, scale, 2, wrong)
-        assert torch.equal(
-            function(*tensors, 2, scale, 2, np.True_), function(*tensors, 2, scale, 2, True)
-        )
-    if name != "multiscale_roi_align":
-        with pytest.raises(TypeError, match="input: builtins.list, expected a torch.Tensor"):
-            function([tensors[0]], tensors[1], 2, scale)
+    several = name == "multiscale_roi_align"
+    array, rows = np.ones((1, 4, 8, 8)), np.array([[0, 1, 1, 5, 5.0]])
+    x, maps, single = torch.from_numpy(array), "input", "input"
+    if several:
+        x, array, maps, single = [x], [array], "features", r"features\[0\]"
+    right = {maps: x, "boxes": torch.from_numpy(rows), "output_size": 2}
+    right["spatial_scale"] = [1.0] if several else 1.0
+    errors = [
+        ({maps: array}, f"{single}: numpy.ndarray, expected a torch.Tensor"),
+        ({"boxes": rows}, r"boxes: numpy.ndarray, expected a torch.Tensor or a list"),
+        ({"boxes": [rows[:, 1:]]}, r"boxes\[0\]: numpy.ndarray, expected a torch.Tensor"),
+        ({"num_threads": 0}, "num_threads: 0, expected an integer from 1"),
+        ({"output_size": 0}, "output_size: 0, expected an integer from 1"),
+    ]
+    if several:
+        errors.append(({maps: []}, "features: an empty list, expected a list of tensors"))
+        errors.append(({maps: x[0]}, "features: torch.Tensor, expected a list of tensors"))
     else:
-        for wrong, spelled in (([], "an empty list"), (tensors[0][0], "torch.Tensor")):
-            with pytest.raises(TypeError, match=f"features: {spelled}, expected a list of tensors"):
-                function(wrong, tensors[1], 2, [])
-        with pytest.raises(ValueError, match="image_shapes: none"):
-            rt.MultiScaleRoIAlign(["0"], 2, 2)({"0": tensors[0][0]}, [], [])
+        errors.append(({maps: [x]}, "input: builtins.list, expected a torch.Tensor"))
+    function, has_aligned = getattr(rt, name), "aligned" in PARAMETERS.get(name, {})
+    if has_aligned:
+        for wrong in (1, 0, "True", None):
+            errors.append(({"aligned": wrong}, f"aligned: {wrong!r}, expected True or False"))
+        assert torch.equal(function(**right, aligned=np.True_), function(**right, aligned=True))
+    for wrong, message in errors:
+        with pytest.raises((TypeError, ValueError), match=f"^{message}"):
+            function(**right | wrong)
 
 
 @pytest.mark.parametrize("name", [*NAMES, "multiscale_roi_align"])
@@ -457,51 +453,20 @@ def test_whoever_watches_sees_the_operators(name, rng):
 
 def test_argmax_only_where_it_is_wanted(rng, monkeypatch):
     """RoIPool computes argmax only for its gradient, since it takes several times as long."""
-    seen = []
-    original = roicy.roi_pool
-    monkeypatch.setattr(
-        roicy,
-        "roi_pool",
-        lambda *given, return_argmax=False, **more: (
-            seen.append(return_argmax) or original(*given, return_argmax=return_argmax, **more)
-        ),
-    )
+    seen, original = [], roicy.roi_pool
+
+    def recorded(*given, return_argmax=False, **more):
+        seen.append(return_argmax)
+        return original(*given, return_argmax=return_argmax, **more)
+
+    monkeypatch.setattr(roicy, "roi_pool", recorded)
     x, boxes, size, _ = problem(rng, "roi_pool", torch.float32)
-    expected = rt.roi_pool(x, boxes, size)
-    wanted = x.clone().requires_grad_()
-    assert torch.equal(rt.roi_pool(wanted, boxes, size), expected)
-    with torch.no_grad():
-        assert torch.equal(rt.roi_pool(wanted, boxes, size), expected)
-    with torch.inference_mode():
-        assert torch.equal(rt.roi_pool(wanted, boxes, size), expected)
-    rt.roi_pool(x, boxes.requires_grad_(), size)
-    assert seen == [False, True, False, False, False]
-
-
-@pytest.mark.filterwarnings(
-    "ignore:.*torch.jit:DeprecationWarning", "ignore:.*torch.jit:FutureWarning"
-)
-def test_multiscale_module(rng):
-    maps, boxes, scales = pyramid(rng, torch.float32)
-    parts = [boxes[boxes[:, 0] == n, 1:] for n in range(2)]
-    module = rt.MultiScaleRoIAlign(["0", "1", "2"], 2, 2)
-    shapes = [(250, 320), (256, 300)]
-    expected = rt.multiscale_roi_align(maps, parts, 2, scales, 2)
-    assert torch.equal(module(named(maps), parts, shapes), expected)
-    assert (
-        repr(module)
-        == "MultiScaleRoIAlign(featmap_names=['0', '1', '2'], output_size=(2, 2), sampling_ratio=2)"
-    )
-    from roicy.compat.torchvision import MultiScaleRoIAlign
-
-    of_arrays = MultiScaleRoIAlign(["0", "1", "2"], 2, 2)(
-        {name: level.numpy() for name, level in named(maps).items()},
-        [p.numpy() for p in parts],
-        shapes,
-    )
-    np.testing.assert_array_equal(of_arrays, expected)
-    scripted = torch.jit.script(rt.MultiScaleRoIAlign(["0", "1", "2"], 2, 2))
-    assert torch.equal(scripted(named(maps), parts, shapes), expected)
+    expected = rt.roi_pool(x, boxes.requires_grad_(), size)
+    x.requires_grad_()
+    for context in (torch.enable_grad, torch.no_grad, torch.inference_mode):
+        with context():
+            assert torch.equal(rt.roi_pool(x, boxes, size), expected)
+    assert seen == [False, True, False, False]
 
 
 def test_a_second_import():

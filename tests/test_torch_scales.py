@@ -9,7 +9,7 @@ import roicy
 torch = pytest.importorskip("torch")
 rt = pytest.importorskip("roicy.torch")
 from torch_calls import NAMES as FUNCTIONS  # noqa: E402
-from torch_calls import PARAMETERS, by_image  # noqa: E402
+from torch_calls import PARAMETERS, by_image, named  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:.*torch.jit:DeprecationWarning",
@@ -209,15 +209,18 @@ def test_modules(name, scale, rng, seen_threads):
     assert seen_threads == [2] * 6
 
 
-def test_threads_of_pyramids(rng, seen_threads):
+def test_modules_of_pyramids(rng, seen_threads):
     maps, boxes, _ = problem(rng, PYRAMID)
     module = rt.MultiScaleRoIAlign(["0", "1"], 2, 2, num_threads=5)
     assert repr(module).endswith("sampling_ratio=2, num_threads=5)")
     assert "num_threads" not in repr(rt.MultiScaleRoIAlign(["0", "1"], 2, 2))
-    named = {str(i): level for i, level in enumerate(maps)}
-    given = (named, by_image(boxes), [(30, 34)] * 2)
-    assert torch.equal(torch.jit.script(module)(*given), module(*given))
-    assert seen_threads == [5, 5]
+    given = (named(maps), by_image(boxes), [(30, 34), (25, 36)])
+    expected = rt.multiscale_roi_align(maps, by_image(boxes), 2, [0.5, 0.25], 2, num_threads=5)
+    for form in (module, torch.jit.script(module)):
+        assert torch.equal(form(*given), expected)
+    assert seen_threads == [5] * 3
+    with pytest.raises(ValueError, match="image_shapes: none"):
+        rt.MultiScaleRoIAlign(["0"], 2, 2)({"0": maps[0]}, [], [])
 
 
 @pytest.mark.parametrize(

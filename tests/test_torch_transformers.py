@@ -2,7 +2,6 @@
 
 import importlib
 import inspect
-import sys
 from types import SimpleNamespace
 
 import numpy as np
