@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from attended import RULES, SHAPES
+from conftest import pairs
 
 import roicy
 
@@ -43,18 +44,7 @@ def test_tensors_without_numbers(rng):
             rt.roi_align(maps, rows, 2)
 
 
-def test_swapped_locations_and_weights(rng):
-    value, locations, weights, _ = tensors(rng)
-    with pytest.raises(ValueError, match=r"^locations: shape .*; locations and weights seem to be"):
-        rt.deformable_attention(value, SHAPES, weights, locations)
-    by_rows = [torch.tensor(shape) for shape in SHAPES]
-    found = rt.deformable_attention(value, by_rows, locations, weights)
-    assert torch.equal(found, rt.deformable_attention(value, SHAPES, locations, weights))
-
-
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("points", [None, (3, 0, 2)])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pairs(rule=RULES, points=[None, (3, 0, 2)], dtype=[np.float32, np.float64])
 def test_values_and_gradients(rule, points, dtype, rng):
     *given, grad = tensors(rng, dtype, points=points)
     given = [tensor.requires_grad_() for tensor in given]
@@ -77,15 +67,15 @@ def test_values_and_gradients(rule, points, dtype, rng):
 )
 def test_opcheck(rng):
     value, locations, weights, grad = tensors(rng, points=(3, 0, 2))
-    sides = [side for shape in SHAPES for side in shape]
-    rule = ([3, 0, 2], "bilinear", "zeros", False, 1)
-    leaves = [tensor.requires_grad_() for tensor in (value, locations, weights)]
-    given = (leaves[0], sides, *leaves[1:], *rule)
-    torch.library.opcheck(torch.ops.roicy.deformable_attention.default, given)
-    given = (value.detach(), sides, locations.detach(), weights.detach(), *rule)
+    given = {"value": value, "locations": locations, "weights": weights}
+    rule = {"shapes": np.ravel(SHAPES).tolist(), "points": [3, 0, 2], "mode": "bilinear"}
+    rule |= {"padding": "zeros", "align_corners": False, "num_threads": 1}
+    leaves = {name: one.clone().requires_grad_() for name, one in given.items()}
+    torch.library.opcheck(torch.ops.roicy.deformable_attention.default, (), leaves | rule)
     backward = torch.ops.roicy.deformable_attention_backward.default
     for wanted in ([True, True, True], [False, True, False], [True, False, False]):
-        torch.library.opcheck(backward, (grad, wanted, *given))
+        more = {"grad_output": grad, "wanted": wanted}
+        torch.library.opcheck(backward, (), given | rule | more)
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
@@ -139,8 +129,7 @@ def test_trace(rng):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("dynamo", [False, True])
-@pytest.mark.parametrize("of_any_batch", [False, True])
+@pytest.mark.parametrize(("dynamo", "of_any_batch"), [(False, False), (False, True), (True, True)])
 def test_onnx(dynamo, of_any_batch, rng, tmp_path):
     """ONNX has no such operator, but GridSample.  The provider computes all of it."""
     onnxruntime = pytest.importorskip("onnxruntime")
@@ -217,27 +206,28 @@ def test_small_types(dtype, rng):
 def test_arguments(rng):
     value, locations, weights, _ = tensors(rng)
     expected = rt.deformable_attention(value, SHAPES, locations, weights)
-    found = rt.deformable_attention(value, torch.tensor(SHAPES), locations, weights)
-    assert torch.equal(found, expected)
-    shapes = [list(shape) for shape in SHAPES]
-    assert torch.equal(rt.deformable_attention(value, shapes, locations, weights), expected)
-    of_numpy = roicy.deformable_attention(value, SHAPES, locations, weights)
-    np.testing.assert_array_equal(expected, of_numpy)
-    for message, given in {
-        r"value: builtins.int, expected a torch.Tensor of the CPU": (1, locations, weights),
-        r"locations: shape .*, expected \(N, Q, M, 3, P, 2\)": (
-            value,
-            locations[:, :, :, :2],
-            weights,
-        ),
-        r"weights: shape .*, expected \(2, 5, 3, 3, 4\)": (value, locations, weights[:1]),
-        r"locations: shape .*, expected \(1, 5, ": (value[:1], locations, weights),
+    np.testing.assert_array_equal(
+        expected, roicy.deformable_attention(value, SHAPES, locations, weights)
+    )
+    lists, rows = [list(shape) for shape in SHAPES], [torch.tensor(shape) for shape in SHAPES]
+    for shapes in (torch.tensor(SHAPES), lists, rows):
+        found = rt.deformable_attention(value, shapes, locations, weights)
+        assert torch.equal(found, expected)
+    right = {"value": value, "shapes": SHAPES, "locations": locations, "weights": weights}
+    for message, wrong in {
+        "value: builtins.int, expected a torch.Tensor of the CPU": {"value": 1},
+        r"locations: shape .*, expected \(N, Q, M, 3, P, 2\)": {
+            "locations": locations[..., :2, :, :]
+        },
+        r"locations: shape .*; locations and weights seem to be": {
+            "locations": weights,
+            "weights": locations,
+        },
+        r"weights: shape .*, expected \(2, 5, 3, 3, 4\)": {"weights": weights[:1]},
+        r"locations: shape .*, expected \(1, 5, ": {"value": value[:1]},
+        r"shapes: \[\(5, 7, 1\)\], expected \(height, width\)": {"shapes": [(5, 7, 1)]},
+        "shapes: builtins.int, expected": {"shapes": 5},
+        "points: 4, expected 3 integers": {"points": 4},
     }.items():
-        with pytest.raises((TypeError, ValueError), match="^" + message):
-            rt.deformable_attention(given[0], SHAPES, *given[1:])
-    with pytest.raises(ValueError, match=r"^shapes: \[\(5, 7, 1\)\], expected \(height, width\)"):
-        rt.deformable_attention(value, [(5, 7, 1)], locations, weights)
-    with pytest.raises(TypeError, match=r"^shapes: builtins.int, expected"):
-        rt.deformable_attention(value, 5, locations, weights)
-    with pytest.raises(ValueError, match=r"^points: 4, expected 3 integers"):
-        rt.deformable_attention(value, SHAPES, locations, weights, points=4)
+        with pytest.raises((TypeError, ValueError), match=f"^{message}"):
+            rt.deformable_attention(**right | wrong)

@@ -8,6 +8,7 @@ import roicy
 
 torch = pytest.importorskip("torch")
 rt = pytest.importorskip("roicy.torch")
+from torch_calls import by_image  # noqa: E402
 
 
 def problem(rng, dtype=torch.float64):
@@ -26,10 +27,8 @@ def test_values(dtype, rng):
         out = rt.roi_align_rotated(view, boxes, bins, 0.5, 2, False, True)
         assert out.dtype == dtype
         np.testing.assert_array_equal(out.to(wide), torch.from_numpy(expected).to(dtype).to(wide))
-    order = torch.argsort(boxes[:, 0], stable=True)
-    parts = [boxes[boxes[:, 0] == n, 1:] for n in range(2)]
-    listed = rt.roi_align_rotated(x, parts, bins, 0.5, 2, False, True)
-    assert torch.equal(listed, rt.roi_align_rotated(x, boxes, bins, 0.5, 2, False, True)[order])
+    listed = rt.roi_align_rotated(x, by_image(boxes), bins, 0.5, 2, False, True)
+    assert torch.equal(listed, out[torch.argsort(boxes[:, 0], stable=True)])
 
 
 def test_gradcheck(rng):
@@ -52,19 +51,13 @@ def test_compilers(rng):
     expected = rt.roi_align_rotated(x, boxes, bins, 0.5, 2)
     module = rt.RoIAlignRotated(bins, 0.5, 2)
     assert "clockwise=False" in repr(module)
-    for one in (
-        module,
-        torch.compile(module, backend="eager", fullgraph=True),
-        torch.jit.script(module),
-    ):
-        assert torch.equal(one(x, boxes), expected)
     scripted = torch.jit.script(module)
-    parts = [boxes[boxes[:, 0] == n, 1:] for n in range(2)]
-    assert torch.equal(scripted(x, parts), module(x, parts))
-    torch.library.opcheck(
-        torch.ops.roicy.roi_align_rotated.default,
-        (x, boxes, list(bins), [0.5, 0.5], 2, True, False, None),
-    )
+    for one in (module, torch.compile(module, backend="eager", fullgraph=True), scripted):
+        assert torch.equal(one(x, boxes), expected)
+    assert torch.equal(scripted(x, by_image(boxes)), module(x, by_image(boxes)))
+    given = {"input": x, "boxes": boxes, "output_size": bins, "spatial_scale": [0.5, 0.5]}
+    given |= {"sampling_ratio": 2, "aligned": True, "clockwise": False, "num_threads": None}
+    torch.library.opcheck(torch.ops.roicy.roi_align_rotated.default, (), given)
 
 
 def test_vmap(rng):
