@@ -14,7 +14,7 @@ rt = pytest.importorskip("roicy.torch")
 from torch._subclasses.fake_tensor import FakeTensorMode  # noqa: E402
 from torch.fx.experimental.proxy_tensor import make_fx  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
-from torch_calls import NAMES, PARAMETERS, by_image, problem, pyramid  # noqa: E402
+from torch_calls import NAMES, PARAMETERS, PYRAMID, by_image, pack, problem, pyramid  # noqa: E402
 
 from roicy.torch import _script, _tensors  # noqa: E402
 
@@ -116,15 +116,14 @@ def test_gradients_of_lists_of_boxes():
 
 
 @pytest.mark.parametrize("dtype, largest", [(torch.float16, 2048), (torch.bfloat16, 256)])
-@pytest.mark.parametrize("name", [*NAMES, "multiscale_roi_align"])
+@pytest.mark.parametrize("name", [*NAMES, PYRAMID])
 def test_rounded_indices_are_refused(name, dtype, largest):
     """Boxes (K, 5) are refused if rounding may have changed their index."""
-    function = getattr(rt, name)
-    scale = [1.0] if name.startswith("multi") else 1.0
+    function, scale = getattr(rt, name), pack(name, [1.0])
     for images in (largest + 1, largest + 2):
         maps = torch.arange(images).float().reshape(-1, 1, 1, 1).expand(-1, 1, 4, 4)
         maps = maps.clone().requires_grad_()
-        given = [maps] if name.startswith("multi") else maps
+        given = pack(name, [maps])
         boxes = torch.tensor([[0, 0, 0, 3, 3], [largest, 0, 0, 3, 3]], dtype=dtype)
         if images == largest + 1:
             # so few images have indices that are exact
@@ -221,16 +220,11 @@ def test_nested_lists_of_boxes(name, rng):
 
 
 @pytest.mark.parametrize("kind", ["eager", "script", "compile"])
-@pytest.mark.parametrize("name", ["roi_align", "roi_pool", "ps_roi_pool", "multiscale_roi_align"])
+@pytest.mark.parametrize("name", ["roi_align", "roi_pool", "ps_roi_pool", PYRAMID])
 def test_boxes_of_one_image(name, kind, rng):
     """Boxes (K, 4) need nothing else, and get a gradient of their shape."""
-    x, scale, function = (
-        torch.from_numpy(rng.standard_normal((1, 8, 20, 20))),
-        0.5,
-        getattr(rt, name),
-    )
-    if name == "multiscale_roi_align":
-        x, scale = [x], [0.5]
+    x = pack(name, [torch.from_numpy(rng.standard_normal((1, 8, 20, 20)))])
+    function, scale = getattr(rt, name), pack(name, [0.5])
 
     def call(x, boxes):
         return function(x, boxes, [2, 2], scale)
@@ -319,24 +313,22 @@ def test_products(rng):
         rt.roi_align_max(x, boxes, size, **parameters | {"products": 1})
 
 
-@pytest.mark.parametrize("name", [*NAMES, "multiscale_roi_align"])
+@pytest.mark.parametrize("name", [*NAMES, PYRAMID])
 def test_errors_of_types(name):
     """Errors of types name the argument, where the dispatcher would accept it or name none."""
-    several = name == "multiscale_roi_align"
     array, rows = np.ones((1, 4, 8, 8)), np.array([[0, 1, 1, 5, 5.0]])
-    x, maps, single = torch.from_numpy(array), "input", "input"
-    if several:
-        x, array, maps, single = [x], [array], "features", r"features\[0\]"
+    maps, single = ("features", r"features\[0\]") if name == PYRAMID else ("input", "input")
+    x = pack(name, [torch.from_numpy(array)])
     right = {maps: x, "boxes": torch.from_numpy(rows), "output_size": 2}
-    right["spatial_scale"] = [1.0] if several else 1.0
+    right["spatial_scale"] = pack(name, [1.0])
     errors = [
-        ({maps: array}, f"{single}: numpy.ndarray, expected a torch.Tensor"),
+        ({maps: pack(name, [array])}, f"{single}: numpy.ndarray, expected a torch.Tensor"),
         ({"boxes": rows}, r"boxes: numpy.ndarray, expected a torch.Tensor or a list"),
         ({"boxes": [rows[:, 1:]]}, r"boxes\[0\]: numpy.ndarray, expected a torch.Tensor"),
         ({"num_threads": 0}, "num_threads: 0, expected an integer from 1"),
         ({"output_size": 0}, "output_size: 0, expected an integer from 1"),
     ]
-    if several:
+    if name == PYRAMID:
         errors.append(({maps: []}, "features: an empty list, expected a list of tensors"))
         errors.append(({maps: x[0]}, "features: torch.Tensor, expected a list of tensors"))
     else:
@@ -351,22 +343,19 @@ def test_errors_of_types(name):
             function(**right | wrong)
 
 
-@pytest.mark.parametrize("name", [*NAMES, "multiscale_roi_align"])
+@pytest.mark.parametrize("name", [*NAMES, PYRAMID])
 def test_threads(name, rng, seen_threads, monkeypatch):
     """A call and its gradients use the number given, or the lesser of roicy's and PyTorch's."""
     maps, boxes, scales = pyramid(rng, torch.float32)
-    input = [level.requires_grad_() for level in maps]
-    arguments = (input, boxes, 1, scales)
-    if name != "multiscale_roi_align":
-        arguments = (input[0], boxes, 1, 0.5)
-    boxes.requires_grad_()
+    input = pack(name, [level.requires_grad_() for level in maps])
+    arguments = (input, boxes.requires_grad_(), 1, pack(name, scales))
     function, before = getattr(rt, name), torch.get_num_threads()
     monkeypatch.setattr("roicy._machine._threads._set", 3)
     try:
         for of_torch, given, expected in ((8, None, 3), (2, None, 2), (1, None, 1), (1, 5, 5)):
             torch.set_num_threads(of_torch)
             function(*arguments, num_threads=given).sum().backward()
-            differentiable = name in (*WITH_BOX_GRADIENTS, "multiscale_roi_align")
+            differentiable = name in (*WITH_BOX_GRADIENTS, PYRAMID)
             assert seen_threads == [expected] * (3 if differentiable else 2)
             seen_threads.clear()
     finally:
@@ -411,16 +400,15 @@ class Seen(TorchDispatchMode):
     "ignore:.*torch.jit:FutureWarning",
     "ignore::torch.jit.TracerWarning",
 )
-@pytest.mark.parametrize("name", [*NAMES, "multiscale_roi_align"])
+@pytest.mark.parametrize("name", [*NAMES, PYRAMID])
 def test_whoever_watches_sees_the_operators(name, rng):
     """Calls bypass PyTorch's dispatcher, unless something has to see them."""
     function = getattr(rt, name)
     (x, *_), boxes, scales = pyramid(rng, torch.float32)
     x = torch.cat([x, x[:, :1]], dim=1).requires_grad_()
-    several, scale = name == "multiscale_roi_align", scales[:1] if name[:5] == "multi" else 0.25
 
     def pool(x):
-        return function([x] if several else x, boxes, 2, scale)
+        return function(pack(name, [x]), boxes, 2, pack(name, scales[:1]))
 
     expected = pool(x)
     (grad,) = torch.autograd.grad(expected.sum(), x)

@@ -10,28 +10,28 @@ from conftest import WITH_BOX_GRADIENTS
 torch = pytest.importorskip("torch")
 rt = pytest.importorskip("roicy.torch")
 from torch_calls import NAMES as FUNCTIONS  # noqa: E402
-from torch_calls import PARAMETERS  # noqa: E402
+from torch_calls import PARAMETERS, PYRAMID, pack  # noqa: E402
 
 # PyTorch compiles its own rules of forward mode by TorchScript.
 pytestmark = pytest.mark.filterwarnings(
     "ignore:.*torch.jit:DeprecationWarning", "ignore:.*torch.jit:FutureWarning"
 )
 
-NAMES = [*FUNCTIONS, "multiscale_roi_align"]
+NAMES = [*FUNCTIONS, PYRAMID]
 # all but the largest samples, whose gradient has no derivative
 TWICE = [name for name in NAMES if name != "roi_align_max"]
-DIFFERENTIABLE_BOXES = [*WITH_BOX_GRADIENTS, "multiscale_roi_align"]
+DIFFERENTIABLE_BOXES = [*WITH_BOX_GRADIENTS, PYRAMID]
 # Some operators have scales of their own for y and x.
 SCALES = {
     "roi_align": (0.5, 0.4),
     "roi_pool": (0.4, 0.5),
-    "multiscale_roi_align": [(0.5, 0.4), (0.25, 0.2)],
+    PYRAMID: [(0.5, 0.4), (0.25, 0.2)],
 }
 
 
 def make_maps(rng, name, channels=4, dtype=torch.float64):
     """Return one map, or the maps of two levels."""
-    sides = [(7, 8), (4, 5)] if name == "multiscale_roi_align" else [(7, 8)]
+    sides = [(7, 8), (4, 5)] if name == PYRAMID else [(7, 8)]
     return [torch.from_numpy(rng.standard_normal((2, channels, *side))).to(dtype) for side in sides]
 
 
@@ -47,8 +47,8 @@ def pooler(name):
     """Return a function of boxes and maps; the maps of a pyramid are separate arguments."""
 
     def pool(boxes, *maps):
-        input = list(maps) if name == "multiscale_roi_align" else maps[0]
-        return getattr(rt, name)(input, boxes, 2, SCALES.get(name, 0.5), **PARAMETERS.get(name, {}))
+        parameters = {"spatial_scale": SCALES.get(name, 0.5), **PARAMETERS.get(name, {})}
+        return getattr(rt, name)(pack(name, maps), boxes, 2, **parameters)
 
     return pool
 
@@ -164,8 +164,8 @@ def test_forward_mode(name, dtype, rng):
 
 
 def test_a_tangent_of_one_level(rng):
-    boxes, maps = make_boxes(rng), make_maps(rng, "multiscale_roi_align")
-    pool = pooler("multiscale_roi_align")
+    boxes, maps = make_boxes(rng), make_maps(rng, PYRAMID)
+    pool = pooler(PYRAMID)
     _, tangent = torch.func.jvp(lambda first: pool(boxes, first, *maps[1:]), (maps[0],), (maps[0],))
     zeros = [torch.zeros_like(level) for level in maps[1:]]
     assert torch.equal(tangent, pool(boxes, maps[0], *zeros))

@@ -329,22 +329,6 @@ def test_compiled(is_method, rng, monkeypatch):
         assert len(calls) == 3 * is_method  # a function's code is looked at in each call
 
 
-@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
-def test_traced(rng, monkeypatch):
-    """A trace that is made in a context has roicy's operator, also where extents are traced."""
-    known = getattr(standing_in(monkeypatch, f"{DEFINITION}attention({GIVEN})"), NAME)
-    given = tensors(rng, np.float32)[:3]
-
-    def model(value, locations, weights):
-        count = weights.shape[3] // weights.shape[3]
-        return known(value, [(h * count, w) for h, w in SHAPES], locations, weights)
-
-    with rt.patch_mmcv():
-        traced = torch.jit.trace(model, tuple(given))
-    assert "roicy::deformable_attention" in str(traced.graph)
-    torch.testing.assert_close(traced(*given), model(*given))
-
-
 @pytest.mark.parametrize("autocast", [False, True])
 @pytest.mark.parametrize("wide", ["bfloat16", "float32"])
 def test_types(autocast, wide, rng, known):

@@ -9,7 +9,7 @@ import roicy
 torch = pytest.importorskip("torch")
 rt = pytest.importorskip("roicy.torch")
 from torch_calls import NAMES as FUNCTIONS  # noqa: E402
-from torch_calls import PARAMETERS, by_image, named  # noqa: E402
+from torch_calls import PARAMETERS, PYRAMID, by_image, named, pack  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore:.*torch.jit:DeprecationWarning",
@@ -19,7 +19,6 @@ pytestmark = pytest.mark.filterwarnings(
 
 PAIR = (0.5, 0.25)
 PAIRS = [(0.5, 0.125), (0.25, 0.0625)]
-PYRAMID = "multiscale_roi_align"
 NAMES = [*FUNCTIONS, PYRAMID]
 DIFFERENTIABLE_BOXES = [*WITH_BOX_GRADIENTS, PYRAMID]
 CLASSES = {
@@ -45,8 +44,7 @@ def problem(rng, name, dtype=torch.float32):
 
 def pool(name, maps, boxes, scale, function=None):
     function = function or getattr(rt, name)
-    input = list(maps) if name == PYRAMID else maps[0]
-    return function(input, boxes, 2, scale, **PARAMETERS.get(name, {}))
+    return function(pack(name, maps), boxes, 2, scale, **PARAMETERS.get(name, {}))
 
 
 def swapped(scale):
@@ -82,11 +80,9 @@ def test_values_and_gradients_are_those_of_arrays(name, dtype, rng):
         np.testing.assert_array_equal(level.grad, grad)
         assert np.abs(grad).max() > 0.1
     if name in DIFFERENTIABLE_BOXES:
-        input = arrays if name == PYRAMID else arrays[0]
         backward = getattr(roicy, f"{name}_backward_boxes")
-        np.testing.assert_array_equal(
-            rows.grad, backward(g.numpy(), input, rois, scale, **parameters)
-        )
+        expected = backward(g.numpy(), pack(name, arrays), rois, scale, **parameters)
+        np.testing.assert_array_equal(rows.grad, expected)
     else:
         assert rows.grad is None
 
@@ -105,10 +101,9 @@ def test_what_a_scale_may_be(name, rng):
     for other in others:
         assert torch.equal(pool(name, maps, boxes, other), expected)
     assert torch.equal(pool(name, maps, boxes, equal), pool(name, maps, boxes, single))
+    expected = pool(name, maps, boxes, pack(name, [1.0, 1.0]))
     for whole in (1, np.float32(1), torch.tensor(1.0)):
-        ones = [whole] * len(maps) if several else whole
-        floats = [1.0] * len(maps) if several else 1.0
-        assert torch.equal(pool(name, maps, boxes, ones), pool(name, maps, boxes, floats))
+        assert torch.equal(pool(name, maps, boxes, pack(name, [whole, whole])), expected)
 
 
 @pytest.mark.parametrize(
@@ -146,7 +141,7 @@ def test_compile(name, rng):
 
         def call(boxes, first, *rest, rule=rule):
             scales = rule((first, *rest))
-            return pool(name, [first * 2, *rest], boxes, scales if name == PYRAMID else scales[0])
+            return pool(name, [first * 2, *rest], boxes, pack(name, scales))
 
         torch._dynamo.reset()
         compiled = torch.compile(call, fullgraph=True, backend="aot_eager", dynamic=True)
@@ -163,19 +158,13 @@ def test_compile(name, rng):
 def test_torchscript(name, rng):
     maps, boxes, scale = problem(rng, name)
     scripted = torch.jit.script(getattr(rt, name))
-    assert torch.equal(pool(name, maps, boxes, scale, scripted), pool(name, maps, boxes, scale))
+    for one in (scale,) if name == PYRAMID else (scale, list(scale), 0.5, 1):
+        assert torch.equal(pool(name, maps, boxes, one, scripted), pool(name, maps, boxes, one))
     if name == PYRAMID:
         for wrong in ([0.5], [0.5] * 4, PAIRS[:1]):
             with pytest.raises(torch.jit.Error, match="spatial_scale: expected a scale for each"):
                 pool(name, maps, boxes, wrong, scripted)
         return
-    assert torch.equal(
-        pool(name, maps, boxes, list(scale), scripted), pool(name, maps, boxes, scale)
-    )
-    for single in (0.5, 1):
-        assert torch.equal(
-            pool(name, maps, boxes, single, scripted), pool(name, maps, boxes, single)
-        )
     assert torch.equal(scripted(maps[0], boxes, 2), getattr(rt, name)(maps[0], boxes, 2))
     with pytest.raises(RuntimeError, match="expected a number or two, "):
         pool(name, maps, boxes, [0.5, 0.25, 0.125], scripted)
@@ -204,8 +193,7 @@ def test_modules(name, scale, rng, seen_threads):
         out = form(x, by_image(boxes))
         assert torch.equal(out, expected[boxes[:, 0].argsort(stable=True)])
         grads += torch.autograd.grad(out.sum(), x)
-    assert torch.equal(grads[0], grads[1])
-    assert torch.equal(grads[0], grads[2])
+    assert all(torch.equal(grads[0], grad) for grad in grads[1:])
     assert seen_threads == [2] * 6
 
 

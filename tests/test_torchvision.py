@@ -223,27 +223,6 @@ def test_maps_of_equal_scales(vision, sides, rng):
     assert_close(*results, 1e-12)
 
 
-@pytest.mark.parametrize("side", [33, 45])
-def test_small_images(vision, side):
-    """The scales of all maps but the first are equal, or nearly so."""
-    results = []
-    for library in (rt, vision.ops):
-        torch.manual_seed(0)
-        network = vision.models.detection.fasterrcnn_mobilenet_v3_large_fpn(
-            weights=None,
-            weights_backbone=None,
-            num_classes=5,
-            box_score_thresh=0.0,
-            box_detections_per_img=20,
-            min_size=side,
-            max_size=side,
-            box_roi_pool=library.MultiScaleRoIAlign(["0", "1", "2"], 7, 2),
-        )
-        with torch.no_grad():
-            results.append(network.eval()([torch.rand(3, side, side)])[0])
-    assert_detected(*results)
-
-
 @pytest.mark.parametrize("size", [0, (0, 2), (3, 0)])
 def test_no_bins(vision, size):
     """Through torchvision, outputs without bins are empty; roicy's functions raise errors."""
@@ -259,17 +238,6 @@ def test_no_bins(vision, size):
         for mine, theirs in zip(*results, strict=True):
             assert mine.dtype == theirs.dtype
             assert torch.equal(mine, theirs)
-
-
-def test_rounded_indices_are_refused(vision):
-    """Rounded indices are refused, since torchvision makes rows in the type of the boxes."""
-    x = torch.arange(2051).half().reshape(-1, 1, 1, 1).expand(-1, 1, 4, 4)
-    boxes = [torch.tensor([[0, 0, 2, 2]]).half()] * 2051
-    with (
-        rt.patch_torchvision(),
-        pytest.raises(ValueError, match=r"boxes\[2048\]: batch index 2048 in float16"),
-    ):
-        vision.ops.roi_align(x, boxes, 1)
 
 
 def test_contexts_overlap(vision, rng):

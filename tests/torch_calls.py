@@ -12,6 +12,8 @@ from conftest import SUMS, random_boxes
 torch = pytest.importorskip("torch")
 
 
+PYRAMID = "multiscale_roi_align"
+# the operators of one map
 NAMES = [*SUMS, "roi_pool", "roi_align_max"]
 
 
@@ -22,14 +24,21 @@ PARAMETERS = {
     "roi_align": ALIGNED,
     "ps_roi_align": SAMPLED,
     "roi_align_max": {**ALIGNED, "products": True},
-    "multiscale_roi_align": {**ALIGNED, "canonical_scale": 8.0, "canonical_level": 1},
+    PYRAMID: {**ALIGNED, "canonical_scale": 8.0, "canonical_level": 1},
 }
 
 
-def problem(rng, name, dtype, channels=8):
-    x = torch.from_numpy(rng.standard_normal((2, channels, 15, 17))).to(dtype)
+def pack(name, maps):
+    """Return maps, or their scales, as an operator takes them."""
+    return list(maps) if name == PYRAMID else maps[0]
+
+
+def problem(rng, name, dtype):
+    """Return the input of an operator, boxes, the size of the output and the parameters."""
+    maps = [torch.from_numpy(rng.standard_normal((2, 8, 15 // i, 17 // i))) for i in (1, 2)]
     boxes = torch.from_numpy(random_boxes(rng, 2, 7, (30, 34), np.float64)).to(dtype)
-    return x, boxes, (2, 2), {"spatial_scale": 0.5, **PARAMETERS.get(name, {})}
+    parameters = {"spatial_scale": pack(name, [0.5, 0.25]), **PARAMETERS.get(name, {})}
+    return pack(name, [level.to(dtype) for level in maps]), boxes, (2, 2), parameters
 
 
 def by_image(boxes):
