@@ -179,7 +179,7 @@ def test_modules(name, scale, rng, seen_threads):
     maps, boxes, _ = problem(rng, name)
     given = PARAMETERS.get(name, {})
     expected = pool(name, maps, boxes, scale)
-    for threads, shown in ((None, ""), (2, ", num_threads=2")):
+    for threads, shown in ((None, ""), (5, ", num_threads=5")):
         module = CLASSES[name](2, scale, **given, num_threads=threads)
         assert f"spatial_scale={scale}" in repr(module)
         assert ("num_threads" in repr(module)) == (threads is not None)
@@ -194,7 +194,7 @@ def test_modules(name, scale, rng, seen_threads):
         assert torch.equal(out, expected[boxes[:, 0].argsort(stable=True)])
         grads += torch.autograd.grad(out.sum(), x)
     assert all(torch.equal(grads[0], grad) for grad in grads[1:])
-    assert seen_threads == [2] * 6
+    assert seen_threads == [5] * 6
 
 
 def test_modules_of_pyramids(rng, seen_threads):
