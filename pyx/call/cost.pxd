@@ -52,7 +52,7 @@ cdef inline Costs costs_of(const Call *call) noexcept nogil:
     return costs
 
 
-cdef inline double cost_of_box(
+cdef inline double nanoseconds_of_box(
         const Call *call, const Costs *costs, const double *box, double scale,
         double most) noexcept nogil:
     """scale: from areas of boxes to pixels; most: pixels of the largest map."""
@@ -89,5 +89,6 @@ cdef inline bint is_brief(const Call *call) noexcept nogil:
     for k in range(call.boxes.count):
         if cost > SMALL_CALL:
             return False
-        cost += cost_of_box(call, &costs, call.boxes.numbers + call.boxes.width * k, scale, most)
+        cost += nanoseconds_of_box(
+            call, &costs, call.boxes.numbers + call.boxes.width * k, scale, most)
     return cost <= SMALL_CALL

@@ -58,6 +58,8 @@ cdef struct Shares:                # how the work of an image is divided
     Py_ssize_t bands               # rows are divided into so many shares or more
 
 
+# What a method does not set stays NULL or 0: passes that it does not have, next_copy where no task
+# copies boxes, and shares_to_write where no pass of it writes maps.
 cdef struct Method:
     const char *name
     # Why it cannot compute a level, whose tables are there; NULL if it can.
@@ -72,13 +74,12 @@ cdef struct Method:
     # How maps are divided into tasks of gradients of the input.
     Shares (*shares_to_write)(const LevelJob *job, const Work *work) noexcept nogil
     # Set `one` to what comes next of a task that copies each box by itself; False after the last.
-    # NULL where no task does.
     bint (*next_copy)(const LevelJob *job, const Task *task, Task *one) noexcept nogil
     # Lay out the scratch of a thread, which has to hold what the tasks of the level need.
     void (*size_scratch)(LevelJob *job, const Tasks *tasks, Py_ssize_t level) noexcept nogil
     # A bin has channels of its own, so that work counts for each bin.
     bint bins_apart
-    Pass[PURPOSES] passes          # by purpose; NULL for what it cannot compute
+    Pass[PURPOSES] passes          # by purpose
 
 
 cdef inline void set_pass(

@@ -199,8 +199,8 @@ RULE_FN REAL NAME(sample)(const struct box_axis *axis, REAL start, long long s) 
 }
 
 /* The first of samples low to high - 1 that is at bound or more (above: beyond it), else high. */
-RULE_FN long long NAME(first_sample)(const struct box_axis *axis, REAL start, long long low,
-                                     long long high, double bound, int above) {
+RULE_FN long long NAME(find_sample)(const struct box_axis *axis, REAL start, long long low,
+                                    long long high, double bound, int above) {
     while (low < high) {
         long long middle = low + (high - low) / 2;
         double v = NAME(sample)(axis, start, middle);
@@ -220,9 +220,9 @@ RULE_FN void NAME(samples_between)(const struct box_axis *axis, REAL start, doub
     if (axis->grid <= 0)
         return;
     if (NAME(sample)(axis, start, 0) < low)
-        *first = NAME(first_sample)(axis, start, 0, axis->grid, low, 0);
+        *first = NAME(find_sample)(axis, start, 0, axis->grid, low, 0);
     if (*first < *stop && NAME(sample)(axis, start, *stop - 1) > high)
-        *stop = NAME(first_sample)(axis, start, *first, axis->grid, high, 1);
+        *stop = NAME(find_sample)(axis, start, *first, axis->grid, high, 1);
 }
 
 /* Samples first to stop - 1 of a bin lie on the map, in [-1, extent]. */
@@ -249,8 +249,8 @@ RULE_FN struct sample_run NAME(sample_run)(const struct box_axis *axis, REAL sta
     if (dense && v >= last && v > 0)
         run.stop = stop;
     else if (dense)
-        run.stop = NAME(first_sample)(axis, start, s + 1, stop,
-                                      v <= 0 ? 0 : NAME(rule_min)(floor(v) + 1, last), v <= 0);
+        run.stop = NAME(find_sample)(axis, start, s + 1, stop,
+                                     v <= 0 ? 0 : NAME(rule_min)(floor(v) + 1, last), v <= 0);
     run.count = (double)(run.stop - s);
     run.fraction = run.moving = 0;
     if (v <= 0) {

@@ -1,8 +1,9 @@
 """The provider: a library that ONNX Runtime loads as a plugin, and a module of Python.
 
 ONNX Runtime asks for nodes, kernels and results through tables of C functions (abi.pxd).  What is
-taken and how it is computed is decided in Python (roicy/onnxruntime/_claims.py).  This file only
-translates: graphs to objects, tensors to arrays of the same memory, errors to statuses.
+taken and how it is computed is decided in Python, once (roicy/onnxruntime/_claims.py).  This file
+translates: graphs to objects, tensors to arrays of the same memory, errors to statuses.  Runs enter
+Python only where nodes.pxd, masks.pxd, labels.pxd or recipes.pxd leave one to it.
 """
 from cpython.buffer cimport (
     PyBUF_READ, PyBUF_SIMPLE, PyBUF_WRITE, PyBuffer_Release, PyObject_GetBuffer)

@@ -142,7 +142,7 @@ static FORCE_INLINE void NAME(transpose_lines)(const REAL *from, ptrdiff_t strid
 }
 
 /* Sums numbers at .. at + count - 1 of the rows of a block, and puts them into the strip. */
-static FORCE_INLINE void NAME(sum_block)(const struct source *source, const struct lines *lines,
+static FORCE_INLINE void NAME(sum_lines)(const struct source *source, const struct lines *lines,
                                          int rows, ptrdiff_t at, int count, REAL *to,
                                          ptrdiff_t to_stride, int of) {
     REAL sums[LANES * ROWS_RUN];
@@ -159,8 +159,8 @@ static FORCE_INLINE void NAME(sum_block)(const struct source *source, const stru
         else if (direct && kind == BYTE)
             NAME(sum_run)(start + at, source->stride_y, BYTE, lines, p, room, row, of);
         else if (direct)
-            NAME(sum_run)(start + at * (ptrdiff_t)sizeof(REAL), source->stride_y, 0, lines, p, room,
-                          row, of);
+            NAME(sum_run)(start + at * (ptrdiff_t)sizeof(REAL), source->stride_y, LINE_KIND, lines,
+                          p, room, row, of);
         else
             memset(row + count, 0, (size_t)(room - count) * sizeof(REAL));
     }
@@ -177,16 +177,16 @@ static FORCE_INLINE void NAME(fill_strip)(const struct source *source, const str
     ptrdiff_t stride = strip->channels / source->channels * LANES;
     REAL *sums = (REAL *)strip->sums + strip->channel * LANES;
     if (count < LANES) {
-        NAME(sum_block)(source, lines, rows, first, count, sums, stride, of);
+        NAME(sum_lines)(source, lines, rows, first, count, sums, stride, of);
         return;
     }
     for (int i = 0; i < count; i += run) {
         ptrdiff_t at = i + run <= count ? i : count - run - PLANTED("a number is not summed");
         if (run == ROWS_RUN)
-            NAME(sum_block)(source, lines, rows, first + at, ROWS_RUN, sums + at * stride, stride,
+            NAME(sum_lines)(source, lines, rows, first + at, ROWS_RUN, sums + at * stride, stride,
                             of);
         else
-            NAME(sum_block)(source, lines, rows, first + at, LANES, sums + at * stride, stride, of);
+            NAME(sum_lines)(source, lines, rows, first + at, LANES, sums + at * stride, stride, of);
     }
 }
 
@@ -207,7 +207,7 @@ static FORCE_INLINE void NAME(sum_column)(const struct strip *strip, const struc
     ptrdiff_t stride = (of == LISTED ? strip->channels : channels) * LANES;
     const REAL *from =
         (const REAL *)strip->sums - strip->low * stride + (of == LISTED ? to->first : 0) * LANES;
-    NAME(sum_line)(sums, (const char *)from, stride * (ptrdiff_t)sizeof(REAL), 0, lines, q,
+    NAME(sum_line)(sums, (const char *)from, stride * (ptrdiff_t)sizeof(REAL), LINE_KIND, lines, q,
                    channels * LINE_UNIT, of);
     UNROLLED(4)
     for (int c = 0; c < channels; c++) {

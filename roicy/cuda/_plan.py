@@ -51,12 +51,12 @@ class Plan:
         self.empty = not (self.count and self.channels and self.images and pixels)
 
     def room(self) -> tuple[int, int, int]:
-        """Return the slots of a bin along y and x, and those of a box.
+        """Return for how many taps a bin has room along y and x, and a box in all.
 
         How many taps a bin has is not known without a look at the boxes.  With an adaptive
-        sampling_ratio each of them could need a slot for every pixel of the axis.  The bins of an
+        sampling_ratio each of them could need room for every pixel of the axis.  The bins of an
         axis together need little more than that, but then kernels would have to look up where the
-        slots of a bin begin, which takes more time than slots that nobody touches.
+        taps of a bin begin, which takes more time than room that nobody touches.
         """
         if self.rotated:
             return 0, 0, 0
@@ -71,12 +71,12 @@ class Plan:
         if self.rotated:
             taps = {"rotated": ROTATED_BYTES}
         else:
-            slots, size = self.room()[2], self.dtype.itemsize
+            room, size = self.room()[2], self.dtype.itemsize
             taps = {
                 "counts": 4 * sum(self.bins),
-                "taps": 2 * size * slots,
-                "slope_low": size * slots,
-                "slope_high": size * slots,
+                "taps": 2 * size * room,
+                "slope_low": size * room,
+                "slope_high": size * room,
                 "windows": 16,
             }
         sums = 8 * len(self.operator.box) * math.prod(self.bins) * self.groups

@@ -11,7 +11,7 @@ from .. import _cpu
 from .._kernels.plan import Arguments
 from .._machine import _threads
 from ..compat.onnx import Pooling
-from ..compat.onnx._table import TABLE, Operator
+from ..compat.onnx._table import TABLE, OnnxOp
 from . import get_ep_name
 from ._attention import attentions
 from ._labelling import labellings
@@ -34,7 +34,7 @@ class Single:
 
     Parameters
     ----------
-    operator : Operator
+    operator : OnnxOp
         What the node is.
     given : dict
         The attributes that it has.
@@ -44,7 +44,7 @@ class Single:
 
     indices = None  # all inputs, in their order
 
-    def __init__(self, operator: Operator, given: dict[str, Any], threads: int | None):
+    def __init__(self, operator: OnnxOp, given: dict[str, Any], threads: int | None):
         self.given = operator.checked(given)
         self.shape, self.copied, self.threads = operator.shape, operator.copied, threads
         self.compute = operator.prepare(**self.given)
@@ -123,7 +123,7 @@ class Claims:
         if self.wrong_option is not None:
             raise ValueError(self.wrong_option)
 
-    def single(self, name: str, key: Any, operator: Operator, given: dict[str, Any]) -> Single:
+    def single(self, name: str, key: Any, operator: OnnxOp, given: dict[str, Any]) -> Single:
         """Return what computes a node, or raise what is wrong with it."""
         self._raise()
         try:

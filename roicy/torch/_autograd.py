@@ -31,7 +31,7 @@ from torch.autograd import forward_ad
 from torch.autograd.function import _SingleLevelFunction
 from torch.overrides import has_torch_function
 
-from ._operators import KERNELS, LIBRARY, OPERATORS, Operator, unpack
+from ._operators import KERNELS, LIBRARY, OPERATORS, TorchOp, unpack
 
 IN_REVERSE = "reverse mode has them: backward(), torch.func.grad, torch.func.jacrev"
 RECORDERS: dict[Any, Callable[..., Any]] = {}  # what each operator calls for the key "Autograd"
@@ -102,7 +102,7 @@ def _compute(operator: Any, tensors: Sequence[Tensor], *arguments: Any) -> Any:
         return _below_autograd(operator, *arguments)
 
 
-def _refuse_tangent(own: Operator, of_boxes: Tensor | None) -> None:
+def _refuse_tangent(own: TorchOp, of_boxes: Tensor | None) -> None:
     if of_boxes is not None and own.backward_boxes is not None:
         raise NotImplementedError(
             f"{own.name}: forward-mode derivatives by boxes are not computed; {IN_REVERSE}"
@@ -158,7 +158,7 @@ class _Pool(_SingleLevelFunction):
 
     @staticmethod
     def forward(
-        own: Operator, boxes: Tensor, size: Any, extents: Any, parameters: Any, *tensors: Tensor
+        own: TorchOp, boxes: Tensor, size: Any, extents: Any, parameters: Any, *tensors: Tensor
     ) -> Any:
         given = (*tensors, boxes)
         if extents is not None:
@@ -229,7 +229,7 @@ class _WithMaps(_SingleLevelFunction):
     """A gradient that reads maps: (operators, grad_output, boxes, parameters, *maps) -> grad."""
 
     @staticmethod
-    def forward(own: Operator, grad: Tensor, boxes: Tensor, parameters: Any, *maps: Tensor) -> Any:
+    def forward(own: TorchOp, grad: Tensor, boxes: Tensor, parameters: Any, *maps: Tensor) -> Any:
         tensors, packed = (grad, boxes, *maps), own.pack(maps)
         operator = own.backward_boxes if own.is_linear else own.backward
         return _compute(operator, tensors, grad, packed, boxes, *parameters)
@@ -281,7 +281,7 @@ def register(
     LIBRARY.impl(operator.name(), recorder, "Autograd")
 
 
-def _register(own: Operator, operator: Any, record: Callable[..., Any]) -> None:
+def _register(own: TorchOp, operator: Any, record: Callable[..., Any]) -> None:
     without = {"argmax"} if own.is_linear and not own.has_argmax else {"argmax", "boxes"}
     places = [
         i
@@ -295,21 +295,21 @@ def _register(own: Operator, operator: Any, record: Callable[..., Any]) -> None:
     register(operator, tensors_of, functools.partial(record, own))
 
 
-def _record_pool(own: Operator, input: Any, boxes: Tensor, size: Any, *parameters: Any) -> Any:
+def _record_pool(own: TorchOp, input: Any, boxes: Tensor, size: Any, *parameters: Any) -> Any:
     return _record(_Pool, own, boxes, size, None, parameters, *unpack(input))
 
 
-def _record_pool_argmax(own: Operator, input: Tensor, boxes: Tensor, *given: Any) -> Any:
+def _record_pool_argmax(own: TorchOp, input: Tensor, boxes: Tensor, *given: Any) -> Any:
     return call(own.pool_argmax, (input, boxes), input, boxes, *given)[0]
 
 
-def _record_backward(own: Operator, grad: Tensor, *given: Any) -> Any:
+def _record_backward(own: TorchOp, grad: Tensor, *given: Any) -> Any:
     argmax, (boxes, extents, *parameters) = given[: own.has_argmax], given[own.has_argmax :]
     tensors = (boxes, grad.shape[2:], extents, parameters, grad, *argmax)
     return own.pack(_record(_Pool, own, *tensors))
 
 
-def _record_with_maps(own: Operator, grad: Tensor, input: Any, boxes: Tensor, *more: Any) -> Any:
+def _record_with_maps(own: TorchOp, grad: Tensor, input: Any, boxes: Tensor, *more: Any) -> Any:
     return _record(_WithMaps, own, grad, boxes, more, *unpack(input))
 
 

@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from .._checks import _levels
-from ._operators import OPERATORS, Operator
+from ._operators import OPERATORS, TorchOp
 from ._tensors import HALVES, pooled_type
 
 OPSET = 16  # of RoiAlign with coordinate_transformation_mode
@@ -44,7 +44,7 @@ def is_exporting() -> bool:
 
 
 def _attributes(
-    own: Operator, size: Sequence[int], scales: Sequence[float], parameters: Sequence[Any]
+    own: TorchOp, size: Sequence[int], scales: Sequence[float], parameters: Sequence[Any]
 ) -> dict[str, Any]:
     """Return the attributes of the node of an operator; parameters: those after the scale."""
     found = {"spatial_scale": list(scales), **dict(zip(own.parameters, parameters, strict=False))}
@@ -62,7 +62,7 @@ def _attributes(
 
 
 def pool(
-    own: Operator, input: Any, rows: Tensor, size: list[int], scales: list[float], *parameters: Any
+    own: TorchOp, input: Any, rows: Tensor, size: list[int], scales: list[float], *parameters: Any
 ) -> Any:
     """Return what is pooled, in a form that the exporter at work understands."""
     if own.is_pyramid:
@@ -102,11 +102,11 @@ class _Traced(torch.autograd.Function):
     """An operator in a trace: (operators, attributes, maps, boxes, size, *parameters) -> pooled."""
 
     @staticmethod
-    def forward(_: Any, own: Operator, __: Any, maps: Tensor, rows: Tensor, *given: Any) -> Any:
+    def forward(_: Any, own: TorchOp, __: Any, maps: Tensor, rows: Tensor, *given: Any) -> Any:
         return own.pool(maps, rows, *given)
 
     @staticmethod
-    def symbolic(graph: Any, own: Operator, attributes: Any, maps: Any, rows: Any, *_: Any) -> Any:
+    def symbolic(graph: Any, own: TorchOp, attributes: Any, maps: Any, rows: Any, *_: Any) -> Any:
         """Add the node to a graph."""
         kinds = {str: "s", float: "f", int: "i"}
         named = {

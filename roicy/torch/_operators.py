@@ -70,7 +70,7 @@ _GIVEN: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "argmax": ("Tensor", _tensors.array),
     "input": ("Tensor", _tensors.array),
     "features": ("Tensor[]", lambda maps: [_tensors.array(level) for level in maps]),
-    "boxes": ("Tensor", lambda rows: rows),  # see `Operator._arrays`
+    "boxes": ("Tensor", lambda rows: rows),  # see `TorchOp._arrays`
     "output_size": ("SymInt[]", tuple),
     "input_shape": ("SymInt[]", tuple),
     "input_shapes": ("SymInt[]", _shapes_of),
@@ -91,7 +91,7 @@ _PARAMETERS = {
 }
 
 
-class Operator:
+class TorchOp:
     """An operator: its forward passes and its gradients, as torch.ops.roicy has them.
 
     Of a pyramid, `input` is a list of maps, and so is the gradient.
@@ -205,4 +205,4 @@ def unpack(value: Any) -> list[Any]:
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
-OPERATORS = {name: Operator(name, parameters) for name, parameters in _PARAMETERS.items()}
+OPERATORS = {name: TorchOp(name, parameters) for name, parameters in _PARAMETERS.items()}

@@ -13,10 +13,10 @@ import torch
 from torch import Tensor
 
 from . import _patches
-from ._operators import KERNELS, OPERATORS, Operator
+from ._operators import KERNELS, OPERATORS, TorchOp
 
 
-def _forward(own: Operator) -> Callable[..., Any]:
+def _forward(own: TorchOp) -> Callable[..., Any]:
     """Return the kernel of a forward pass.
 
     torchvision keeps a second result for the gradient: of `roi_pool` argmax, and of operators whose
@@ -40,7 +40,7 @@ def _forward(own: Operator) -> Callable[..., Any]:
     return kernel
 
 
-def _backward(own: Operator) -> Callable[..., Tensor]:
+def _backward(own: TorchOp) -> Callable[..., Tensor]:
     """Return the kernel of the gradient of the input."""
     has_second = own.by_bin or own.has_argmax
 

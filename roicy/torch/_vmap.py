@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from ._operators import LIBRARY, OPERATORS, Operator, unpack
+from ._operators import LIBRARY, OPERATORS, TorchOp, unpack
 from ._script import exact_type
 
 
@@ -30,7 +30,7 @@ def _folded_boxes(boxes: Tensor, dim: int | None, size: int, images: int) -> Ten
     return torch.cat([rows[:, :1] + first[:, None], rows[:, 1:]], dim=1)
 
 
-def _register(own: Operator, operator: Any) -> None:
+def _register(own: TorchOp, operator: Any) -> None:
     names = [argument.name for argument in operator._schema.arguments]
 
     def rule(info: Any, given_dims: Any, *given: Any) -> Any:

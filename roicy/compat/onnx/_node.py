@@ -10,7 +10,7 @@ from ..._kernels.plan import Rule
 
 
 class Node(NamedTuple):
-    """Numbers of struct Node of ``pyx/provider/nodes.pxd``.
+    """Numbers of struct RoiNode of ``pyx/provider/nodes.pxd``.
 
     Attributes
     ----------
@@ -27,7 +27,7 @@ class Node(NamedTuple):
     numbers : tuple of int
         The numbers of the levels that the input `chosen` has.
     products, one_image, normalised, shifted : bool
-        As in struct Node.
+        As in struct RoiNode.
     """
 
     operator: _table.Operator

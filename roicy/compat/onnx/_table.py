@@ -41,7 +41,7 @@ def _divided(arrays: Arrays, given: Attributes) -> Shape:
     return count, _arguments.channels(channels, _size(given), True), *size
 
 
-class Operator(NamedTuple):
+class OnnxOp(NamedTuple):
     """What one operator is.
 
     Attributes
@@ -219,10 +219,10 @@ EXTRACTED = {
     "distribute_rois_between_levels": 1, "image_id": 0, "preserve_rois_order": 1,
 }  # fmt: skip
 
-_ROI_ALIGN_16 = Operator(
+_ROI_ALIGN_16 = OnnxOp(
     _roi_align, {**ROI_ALIGN, "coordinate_transformation_mode": "half_pixel"}, inputs=3
 )
-_MAX_ROI_POOL = Operator(
+_MAX_ROI_POOL = OnnxOp(
     _max_roi_pool, {"pooled_shape": list, "spatial_scale": 1.0},
     lambda arrays, given: _of_boxes(arrays[1], arrays[0], given["pooled_shape"]),
 )  # fmt: skip
@@ -238,37 +238,37 @@ def _cropping(mode: str, extrapolation_value: float) -> Computation:
     return Computation(crop, node)
 
 
-_CROP_AND_RESIZE = Operator(
+_CROP_AND_RESIZE = OnnxOp(
     _cropping, {"mode": "bilinear", "extrapolation_value": 0.0},
     lambda arrays, given: _of_boxes(
         arrays[1], arrays[0], _arguments.output_size(arrays[3], "crop_size")
     ), inputs=4,
 )  # fmt: skip
 _MMCV = {
-    "MMCVRoiAlign": Operator(_mmcv_roi_align, {**SAMPLED, "mode": "avg", "aligned": 1}),
-    "MMCVRoIAlignRotated": Operator(_roi_align_rotated, {**ROTATED, "aligned": 1, "clockwise": 0}),
+    "MMCVRoiAlign": OnnxOp(_mmcv_roi_align, {**SAMPLED, "mode": "avg", "aligned": 1}),
+    "MMCVRoIAlignRotated": OnnxOp(_roi_align_rotated, {**ROTATED, "aligned": 1, "clockwise": 0}),
 }
 _ROICY = {
-    "RoIAlign": Operator(_ROI_ALIGN, {**SAMPLED, "aligned": 0}),
-    "RoIAlignMax": Operator(_ROI_ALIGN_MAX, {**SAMPLED, "aligned": 0, "products": 0}),
-    "PSRoIAlign": Operator(
+    "RoIAlign": OnnxOp(_ROI_ALIGN, {**SAMPLED, "aligned": 0}),
+    "RoIAlignMax": OnnxOp(_ROI_ALIGN_MAX, {**SAMPLED, "aligned": 0, "products": 0}),
+    "PSRoIAlign": OnnxOp(
         _pooling(_table.PS_ROI_ALIGN, functools.partial(_table.sampled, aligned=True)), SAMPLED,
         _divided,
     ),
-    "PrRoIPool": Operator(_pooling(_table.PRROI_POOL, _table.INTEGRATED), POOL),
-    "PSPrRoIPool": Operator(_pooling(_table.PS_PRROI_POOL, _table.INTEGRATED), POOL, _divided),
-    "PSRoIPool": Operator(_pooling(_table.PS_ROI_POOL, _table.UNIFORM), POOL, _divided),
-    "RoIPool": Operator(_pooling(_table.ROI_POOL, _table.QUANTISED), POOL),
-    "MultiScaleRoIAlign": Operator(
+    "PrRoIPool": OnnxOp(_pooling(_table.PRROI_POOL, _table.INTEGRATED), POOL),
+    "PSPrRoIPool": OnnxOp(_pooling(_table.PS_PRROI_POOL, _table.INTEGRATED), POOL, _divided),
+    "PSRoIPool": OnnxOp(_pooling(_table.PS_ROI_POOL, _table.UNIFORM), POOL, _divided),
+    "RoIPool": OnnxOp(_pooling(_table.ROI_POOL, _table.QUANTISED), POOL),
+    "MultiScaleRoIAlign": OnnxOp(
         _multiscale, LEVELS, lambda arrays, given: _of_boxes(*arrays[:2], _size(given)),
         of_levels=True,
     ),
-    "PasteMasks": Operator(
+    "PasteMasks": OnnxOp(
         _paste_masks, {"padding": 1, "rule": "torchvision"}, _pasted, inputs=3
     ),
 }  # fmt: skip
 _OPENVINO = {
-    "ExperimentalDetectronROIFeatureExtractor": Operator(
+    "ExperimentalDetectronROIFeatureExtractor": OnnxOp(
         _feature_extractor, EXTRACTED,
         lambda arrays, given: _of_boxes(*arrays[:2], (given["output_size"],) * 2),
         of_levels=True, copied=0,
@@ -276,9 +276,9 @@ _OPENVINO = {
 }  # fmt: skip
 
 # (domain, operator): what it is, by the opset version from which on it is that
-TABLE: dict[tuple[str, str], dict[int, Operator]] = {
+TABLE: dict[tuple[str, str], dict[int, OnnxOp]] = {
     ("", "RoiAlign"): {
-        10: Operator(_roi_align_10, ROI_ALIGN, inputs=3), 16: _ROI_ALIGN_16, 22: _ROI_ALIGN_16,
+        10: OnnxOp(_roi_align_10, ROI_ALIGN, inputs=3), 16: _ROI_ALIGN_16, 22: _ROI_ALIGN_16,
     },
     ("", "MaxRoiPool"): {1: _MAX_ROI_POOL, 22: _MAX_ROI_POOL},
     ("com.microsoft", "CropAndResize"): {1: _CROP_AND_RESIZE},
