@@ -1,6 +1,6 @@
 """Results have the same bits for all threads, runs, strides and buffers; calls share no state."""
 
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 from conftest import (
@@ -10,7 +10,6 @@ from conftest import (
     SUMS,
     WAYS,
     WITH_BOX_GRADIENTS,
-    assert_equal_but_for_order,
     assert_same_bits,
     copied_behind_a_line,
     from_layout,
@@ -40,6 +39,11 @@ SHAPES = {
 }
 
 
+def in_images(rng, images, low, high, dtype):
+    """Return boxes of random images."""
+    return np.column_stack([rng.integers(0, images, len(low)), low, high]).astype(dtype)
+
+
 def make(rng, name, shape, dtype):
     """Return a map, boxes, and a gradient of the output."""
     (n, c, h, w), count, bins = SHAPES[shape]
@@ -67,22 +71,18 @@ def test_wherever_arrays_begin(name, extents, layout, dtype, isa, rng):
     """
     x = to_layout(rng.standard_normal((1, 144, *extents)).astype(dtype), layout)
     boxes = random_boxes(rng, 1, 20, extents, dtype)
-    out = operator(name)(copied_behind_a_line(x, 0, dtype), boxes, (3, 4), layout=layout)
+
+    def begun(function, array, elements, *given):
+        placed = copied_behind_a_line(array, elements, dtype)
+        return function(placed, boxes, *given, layout=layout)
+
+    pool, backward = operator(name), operator(name, "_backward")
+    out = begun(pool, x, 0, (3, 4))
     g = rng.standard_normal(out.shape).astype(dtype)
-    grad_input = operator(name, "_backward")(
-        copied_behind_a_line(g, 0, dtype), boxes, x.shape, layout=layout
-    )
+    of_input = begun(backward, g, 0, x.shape)
     for elements in (1, 2, 3, 4, 7, 15):
-        assert_same_bits(
-            operator(name)(copied_behind_a_line(x, elements, dtype), boxes, (3, 4), layout=layout),
-            out,
-        )
-        assert_same_bits(
-            operator(name, "_backward")(
-                copied_behind_a_line(g, elements, dtype), boxes, x.shape, layout=layout
-            ),
-            grad_input,
-        )
+        assert_same_bits(begun(pool, x, elements, (3, 4)), out)
+        assert_same_bits(begun(backward, g, elements, x.shape), of_input)
 
 
 @pairs(name=ALL, dtype=DTYPES, isa=ISAS)
@@ -115,133 +115,83 @@ def test_strides(name, dtype, isa, rng):
             assert_same_bits(np.ascontiguousarray(out), of_input)
 
 
-@pairs(aligned=[False, True], dtype=DTYPES, isa=ISAS)
-def test_many_channels_last(aligned, dtype, isa, rng):
-    """Pixels that many boxes read are copied together, some channels at a time.  The bits are those
-    of channels first.
-    """
+def channels_last(rng, case, dtype):
+    """Return a map, boxes, and a gradient of the output."""
     lanes = 64 // np.dtype(dtype).itemsize
-    (n, c, h, w), bins = (2, 37 * lanes, 50, 62), (5, 7)
-    low = rng.uniform(-5, (w - 15, h - 15), (100, 2))
-    boxes = np.column_stack(
-        [rng.integers(0, n, 100), low, low + rng.uniform(15, 30, (100, 2))]
-    ).astype(dtype)
-    memory = np.empty((n + 1) * h * w * c, dtype)
-    first = -(memory.ctypes.data // memory.itemsize) % lanes + (0 if aligned else 3)
-    x = memory[first : first + n * h * w * c].reshape(n, h, w, c)
-    x[...] = rng.standard_normal(x.shape)
-    planes = np.ascontiguousarray(x.transpose(0, 3, 1, 2))
-    g = rng.standard_normal((len(boxes), c, *bins)).astype(dtype)
-    g_last = np.ascontiguousarray(g.transpose(0, 2, 3, 1))
-    for name in ("roi_align", "prroi_pool", "roi_pool", "roi_align_max"):
-        expected = operator(name)(planes, boxes, bins)
-        out = operator(name)(x, boxes, bins, layout="NHWC", num_threads=3)
-        assert_same_bits(out, to_layout(expected, "NHWC"))
-    expected, argmax = roicy.roi_pool(planes, boxes, bins, return_argmax=True)
-    out, at = roicy.roi_pool(x, boxes, bins, return_argmax=True, layout="NHWC")
-    assert_same_bits(at, to_layout(argmax, "NHWC"))
-    expected = roicy.roi_align_backward_boxes(g, planes, boxes)
-    assert_same_bits(roicy.roi_align_backward_boxes(g_last, x, boxes, layout="NHWC"), expected)
+    if case == "many channels":  # pixels that many boxes read are copied together
+        shape, bins = (2, 37 * lanes, 50, 62), (5, 7)
+        low = rng.uniform(-5, (47, 35), (100, 2))
+        boxes = in_images(rng, 2, low, low + rng.uniform(15, 30, (100, 2)), dtype)
+    elif case == "large map":  # beyond the caches, so that the next pixels are prefetched
+        shape, bins = (2, 4 * lanes + 3, 200, 190), (5, 6)
+        boxes = random_boxes(rng, 2, 40, shape[2:], dtype)
+        boxes[:30, 3:] = boxes[:30, 1:3] + rng.uniform(1, 40, (30, 2))
+        # These are wide, tall, partly off the map, and off the map.
+        boxes[30:34, 1:] = (3, 8, 40, 9), (7, 9, 8, 70), (188, 197, 199, 205), (240, 250, 250, 260)
+    elif case == "wide pixels":  # a row of bins does not fit scratch, and is summed in turns
+        shape, bins = (2, 260 * lanes + 3, 13, 9), (3, 17)
+        boxes = random_boxes(rng, 2, 5, shape[2:], dtype)
+        # In these boxes, each row of pixels reads the bins of the row before, in either direction.
+        boxes[:2, 1:] = (1, 2, 4, 5), (7, 6, 3, 2)
+    else:  # boxes of which some channels at a time fit the tile
+        shape, bins = (2, 9 * lanes, 130, 140), (2, 3)
+        rows = [[0, -3, -2, 140, 130], [1, 1, 2, 140, 129]] * 6 + [[1, 140, 130, 135, -9]]
+        boxes = np.array(rows, dtype)
+    g = rng.standard_normal((len(boxes), shape[1], *bins)).astype(dtype)
+    return rng.standard_normal(shape).astype(dtype), boxes, g
 
 
-@pairs(name=["roi_align", "prroi_pool"], dtype=DTYPES, isa=ISAS)
-def test_large_maps_channels_last(name, dtype, isa, rng):
-    """The maps are larger than the caches, so that the next pixels of a few boxes are
-    prefetched.  The bits are those of channels first, in gradients too.
+@pairs(
+    name=["roi_align", "prroi_pool", "roi_pool", "roi_align_max"],
+    case=["many channels", "large map", "wide pixels", "large boxes"],
+    dtype=DTYPES,
+    isa=ISAS,
+)
+def test_channels_last(name, case, dtype, isa, rng):
+    """Pixels are copied, prefetched or divided as their sizes ask for.  The bits are those of
+    channels first.
     """
-    lanes = 64 // np.dtype(dtype).itemsize
-    n, c, h, w = 2, 4 * lanes + 3, 200, 190
-    boxes = random_boxes(rng, n, 40, (h, w), dtype)
-    boxes[:30, 3:] = boxes[:30, 1:3] + rng.uniform(1, 40, (30, 2))
-    # These are wide, tall, partly off the map, and off the map.
-    boxes[30:34] = (
-        [0, 3, 8, 40, 9],
-        [1, 7, 9, 8, 70],
-        [1, w - 2, h - 3, w + 9, h + 5],
-        [0, w + 50, h + 50, w + 60, h + 60],
-    )
-    planes = rng.standard_normal((n, c, h, w)).astype(dtype)
-    assert h * w * 4 * 64 > 8 << 20
-    g = rng.standard_normal((n * 20, c, 5, 6)).astype(dtype)
-    same_passes(name, planes, boxes, g, [("NCHW", 2), ("NHWC", 1), ("NHWC", 3)])
+    given = channels_last(rng, case, dtype)
+    same_passes(name, *given, [("NCHW", 2), ("NHWC", 1), ("NHWC", 3)])
 
 
-@pairs(name=["roi_align", "prroi_pool"], dtype=DTYPES, isa=ISAS)
-def test_wide_pixels_channels_last(name, dtype, isa, rng):
-    """A row of bins with all of its channels does not fit scratch, so that gradients are summed in
-    several turns.  The bits are those of channels first.
-    """
-    lanes = 64 // np.dtype(dtype).itemsize
-    (n, c, h, w), bins = (2, 260 * lanes + 3, 13, 9), (3, 17)
-    boxes = random_boxes(rng, n, 5, (h, w), dtype)
-    # In these boxes, each row of pixels reads the same bins as the row before, in either direction.
-    boxes[:2, 1:] = [1, 2, 4, 5], [7, 6, 3, 2]
-    g = rng.standard_normal((len(boxes), c, *bins)).astype(dtype)
-    assert 260 * 64 * bins[1] > 256 << 10
-    x = rng.standard_normal((n, c, h, w)).astype(dtype)
-    same_passes(name, x, boxes, g, [("NCHW", 2), ("NHWC", 1), ("NHWC", 3)])
+def beside_others(rng, case):
+    """Return the shape of a map, and boxes that are read together."""
+    if case == "apart":  # boxes with gaps between them share packed rows
+        low = rng.uniform(-10, (50, 290), (200, 2))
+        boxes = in_images(rng, 2, low, low + rng.uniform(10, 30, (200, 2)), np.float32)
+        boxes[5, 1:] += 5000  # this box is off the map
+        boxes[6, [2, 4]] = boxes[6, [4, 2]]
+        return (2, 24, 300, 60), boxes
+    if case == "tall":  # some of them have more rows than the tile holds
+        low = rng.uniform(0, (220, 290), (150, 2))
+        boxes = in_images(rng, 1, low, low + rng.uniform(10, 40, (150, 2)), np.float32)
+        boxes[::40, 2], boxes[::40, 4] = 5, 320
+        boxes[0, [1, 3]], boxes[120, [1, 3]] = (2, 30), (230, 258)
+        boxes[40, [2, 4]] = boxes[40, [4, 2]]
+        return (1, 24, 330, 260), boxes
+    return (2, 24, 20, 30), random_boxes(rng, 2, 2000, (20, 30), np.float32)
 
 
 @pairs(
     name=["roi_align", "ps_roi_align", "prroi_pool", "roi_pool", "roi_align_max"],
-    dtype=DTYPES,
+    case=["apart", "tall", "more than are computed together"],
+    kind=["float32", "float64", "float16"],
     isa=ISAS,
 )
-def test_rows_are_shared_beside_tall_boxes(name, dtype, isa, rng):
-    """Boxes share packed rows, except those with more rows than the tile holds.  Each box has the
-    bits that it has alone.
-    """
-    c, h, w, bins = 24, 330, 260, (3, 2)
-    x = rng.standard_normal((1, c, h, w)).astype(dtype)
-    low = rng.uniform((0, 0), (w - 40, h - 40), (150, 2))
-    boxes = np.column_stack([np.zeros(150), low, low + rng.uniform(10, 40, (150, 2))]).astype(dtype)
-    boxes[::40, 2], boxes[::40, 4] = 5, h - 10
-    boxes[0, [1, 3]], boxes[120, [1, 3]] = (2, 30), (w - 30, w - 2)
-    boxes[40, [2, 4]] = boxes[40, [4, 2]]
-    out = operator(name)(x, boxes, bins)
-    for k in [*range(0, 150, 40), 1, 70, 149]:
-        assert_same_bits(operator(name)(x, boxes[k : k + 1], bins), out[k : k + 1])
-    if name in WITH_BOX_GRADIENTS:
-        g = rng.standard_normal(out.shape).astype(dtype)
-        grad = operator(name, "_backward_boxes")(g, x, boxes)
-        for k in [*range(0, 150, 40), 1, 70, 149]:
-            assert_same_bits(
-                operator(name, "_backward_boxes")(g[k : k + 1], x, boxes[k : k + 1]),
-                grad[k : k + 1],
-            )
-
-
-@pairs(name=["roi_align", "prroi_pool", "roi_pool", "roi_align_max"], dtype=DTYPES, isa=ISAS)
-def test_large_boxes_channels_last(name, dtype, isa, rng):
-    """The boxes are so large that their pixels do not fit the tile with all channels.  So some
-    channels at a time are copied together.  The bits are those of channels first.
-    """
-    n, c, h, w = 2, 9 * 64 // np.dtype(dtype).itemsize, 130, 140
-    boxes = np.array([[0, -3, -2, w, h], [1, 1, 2, w, h - 1]] * 6 + [[1, w, h, w - 5, -9]], dtype)
-    planes = rng.standard_normal((n, c, h, w)).astype(dtype)
-    pixels = to_layout(planes, "NHWC")
-    expected = operator(name)(planes, boxes, (2, 3))
-    for threads in (1, 2):
-        out = operator(name)(pixels, boxes, (2, 3), layout="NHWC", num_threads=threads)
-        assert_same_bits(to_layout(expected, "NHWC"), out)
-
-
-@pairs(name=["roi_align", "prroi_pool"], dtype=DTYPES, isa=ISAS)
-def test_rows_are_shared(name, dtype, isa, rng):
-    """Boxes with gaps between them share packed rows.  Each box has the bits that it has alone."""
-    count, bins, w, h = 200, (7, 5), 300, 60
-    x = rng.standard_normal((2, 20, h, w)).astype(dtype)
-    low = rng.uniform((-10, -10), (w - 10, h - 10), (count, 2))
-    boxes = np.column_stack(
-        [np.sort(rng.integers(0, 2, count)), low, low + rng.uniform(10, 30, (count, 2))]
-    ).astype(dtype)
-    boxes[5, 1:] += 5000  # this box is off the map
-    boxes[6, [2, 4]] = boxes[6, [4, 2]]
-    halves = [x.astype(np.float16)] if name == "roi_align" and dtype == np.float32 else []
-    for array in (x, *halves):
-        out = operator(name)(array, boxes, bins, 1.0, num_threads=2)
-        for k in range(count):
-            assert_same_bits(operator(name)(array, boxes[k : k + 1], bins, 1.0), out[k : k + 1])
+def test_boxes_have_the_bits_that_they_have_alone(name, case, kind, isa, rng):
+    shape, boxes = beside_others(rng, case)
+    x, boxes = rng.standard_normal(shape).astype(kind), boxes.astype(np.promote_types(kind, "f4"))
+    out = operator(name)(x, boxes, (3, 2), num_threads=2)
+    g = rng.standard_normal(out.shape).astype(boxes.dtype)
+    with_gradient = name in WITH_BOX_GRADIENTS
+    grad = operator(name, "_backward_boxes")(g, x, boxes) if with_gradient else None
+    for k in (*range(0, 150, 10), 5, 6, 149):
+        one = slice(k, k + 1)
+        assert_same_bits(operator(name)(x, boxes[one], (3, 2)), out[one])
+        if with_gradient:
+            alone = operator(name, "_backward_boxes")(g[one], x, boxes[one])
+            assert_same_bits(alone, grad[one])
 
 
 # There are few bins, several, and more than are computed together.
@@ -259,13 +209,9 @@ def test_wide_boxes(name, bins, layout, dtype, isa, rng):
     c = 3 * (64 // np.dtype(dtype).itemsize) + 5
     x = rng.standard_normal((2, c, 30, 260)).astype(dtype)
     low = rng.uniform((-20, -5), (60, 25), (30, 2))
-    boxes = np.column_stack(
-        [rng.integers(0, 2, 30), low, low + rng.uniform((120, 1), (250, 12), (30, 2))]
-    ).astype(dtype)
-    function = operator(name)
-    expected = function(
-        x.transpose(0, 1, 3, 2).copy(), boxes[:, [0, 2, 1, 4, 3]], bins[::-1]
-    ).transpose(0, 1, 3, 2)
+    boxes = in_images(rng, 2, low, low + rng.uniform((120, 1), (250, 12), (30, 2)), dtype)
+    function, turned = operator(name), boxes[:, [0, 2, 1, 4, 3]]
+    expected = function(x.transpose(0, 1, 3, 2).copy(), turned, bins[::-1]).transpose(0, 1, 3, 2)
     # With NHWC, the channels of this result still lie apart.
     seen = from_layout(to_layout(x, layout), layout)
     assert_same_bits(function(seen, boxes, bins, num_threads=2), np.ascontiguousarray(expected))
@@ -275,37 +221,6 @@ def test_wide_boxes(name, bins, layout, dtype, isa, rng):
     )
 
 
-@pairs(
-    channels=[1, 10, 16, 21],
-    extents=[(20, 30), (9, 7)],
-    layout=LAYOUTS,
-    dtype=DTYPES,
-    isa=ISAS,
-)
-def test_position_sensitive(channels, extents, layout, dtype, isa, rng):
-    """Each bin agrees with roi_align on the channels that it reads, but y is contracted first.  Few
-    boxes have the same bits as more boxes than are computed together.
-    """
-    bins = (3, 4)
-    x = rng.standard_normal((2, channels * 12, *extents)).astype(dtype)
-    boxes = random_boxes(rng, 2, 2000, extents, dtype)
-    every = roicy.roi_align(x, boxes, bins, sampling_ratio=2, aligned=True).reshape(
-        len(boxes), channels, 12, 12
-    )
-    every = every[:, :, np.arange(12), np.arange(12)].reshape(len(boxes), channels, *bins)
-    expected = roicy.ps_roi_align(x, boxes, bins, sampling_ratio=2)
-    assert_equal_but_for_order(
-        expected, every, roicy.ps_roi_align(np.abs(x), boxes, bins, sampling_ratio=2), extents, bins
-    )
-    x = to_layout(x, layout)
-    for some in (slice(None), slice(3, 9)):
-        for threads in (1, 3):
-            out = roicy.ps_roi_align(
-                x, boxes[some], bins, sampling_ratio=2, layout=layout, num_threads=threads
-            )
-            assert_same_bits(out, to_layout(expected[some], layout))
-
-
 @pairs(channels=[5, 16, 21], bins=[(2, 2), (5, 7), (1, 16)], dtype=DTYPES, isa=ISAS)
 def test_bins_of_a_pixel_together(channels, bins, dtype, isa, rng):
     """With channels last, the pixels that boxes read are transposed for several bins at once.  The
@@ -313,44 +228,28 @@ def test_bins_of_a_pixel_together(channels, bins, dtype, isa, rng):
     """
     (h, w), groups = (40, 30), bins[0] * bins[1]
     low = rng.uniform((5, 3), (w - 12, h - 20), (600, 2))  # no box reads the pixels near the edges
-    boxes = np.column_stack(
-        [rng.integers(0, 2, 600), low, low + rng.uniform(4, 10, (600, 2))]
-    ).astype(dtype)
+    boxes = in_images(rng, 2, low, low + rng.uniform(4, 10, (600, 2)), dtype)
     maps = {"dense": rng.integers(0, 256, (2, h, w, channels * groups)).astype(dtype)}
     maps["spaced"] = np.zeros((2, 2 * h, w, channels * groups + 5), dtype)[:, ::2, ::-1, 2:-3]
     maps["spaced"][...] = maps["dense"]
     if dtype == np.float32:
-        maps["bytes"], maps["halves"] = (
-            maps["dense"].astype(np.uint8),
-            maps["dense"].astype(np.float16),
-        )
+        maps |= {kind: maps["dense"].astype(kind) for kind in ("uint8", "float16")}
     planes = np.ascontiguousarray(maps["dense"].transpose(0, 3, 1, 2))
     expected = roicy.ps_roi_align(planes, boxes, bins, sampling_ratio=2)
     g = rng.standard_normal(expected.shape).astype(dtype)
     of_boxes = roicy.ps_roi_align_backward_boxes(g, planes, boxes, sampling_ratio=2)
-    for x in maps.values():
-        out = roicy.ps_roi_align(x, boxes, bins, sampling_ratio=2, layout="NHWC", num_threads=1)
-        # Results of a map of float16 are float16, too.
-        assert_same_bits(out, to_layout(expected, "NHWC").astype(out.dtype))
-    for x in (maps["dense"], maps["spaced"]):
-        assert_same_bits(
-            roicy.ps_roi_align_backward_boxes(
-                to_layout(g, "NHWC"), x, boxes, sampling_ratio=2, layout="NHWC", num_threads=1
-            ),
-            of_boxes,
-        )
-    assert_same_bits(
-        roicy.ps_roi_align(
-            maps["spaced"], boxes, bins, sampling_ratio=2, layout="NHWC", num_threads=3
-        ),
-        to_layout(expected, "NHWC"),
-    )
     of_input = roicy.ps_roi_align_backward(g, boxes, planes.shape, sampling_ratio=2)
-    for out in (maps["dense"], maps["spaced"]):  # the maps are overwritten
-        roicy.ps_roi_align_backward(
-            to_layout(g, "NHWC"), boxes, out.shape, sampling_ratio=2, layout="NHWC", out=out
-        )
-        assert_same_bits(np.ascontiguousarray(out), to_layout(of_input, "NHWC"))
+    g, options = to_layout(g, "NHWC"), {"sampling_ratio": 2, "layout": "NHWC"}
+    for kind, x in maps.items():
+        for threads in (1, 3):
+            out = roicy.ps_roi_align(x, boxes, bins, num_threads=threads, **options)
+            # Results of a map of float16 are float16, too.
+            assert_same_bits(out, to_layout(expected, "NHWC").astype(out.dtype))
+        if kind in ("dense", "spaced"):
+            found = roicy.ps_roi_align_backward_boxes(g, x, boxes, num_threads=1, **options)
+            assert_same_bits(found, of_boxes)
+            roicy.ps_roi_align_backward(g, boxes, x.shape, out=x, **options)  # it is overwritten
+            assert_same_bits(np.ascontiguousarray(x), to_layout(of_input, "NHWC"))
 
 
 # There are whole groups of eight blocks that are summed together, smaller groups, and channels that
@@ -366,8 +265,8 @@ def test_gradients_of_boxes(name, channels, dtype, isa, rng):
     thousands of pixels are divided into cells.
     """
     c = channels[0] * (64 // np.dtype(dtype).itemsize) + channels[1]
-    h, w = (24, 30) if c > 600 else (150, 190)
-    bins, options = (2, 3), taken(name, sampling_ratio=1 if c > 600 else -1)
+    h, w = (24, 30) if channels[0] == 75 else (130, 140)
+    bins, options = (2, 3), taken(name, sampling_ratio=1 if channels[0] == 75 else -1)
     if name.startswith("ps_"):
         bins = (2, 2)
         c -= c % 4
@@ -377,12 +276,10 @@ def test_gradients_of_boxes(name, channels, dtype, isa, rng):
     g = rng.standard_normal(operator(name)(x, boxes, bins, **options).shape).astype(dtype)
     backward = operator(name, "_backward_boxes")
     expected = backward(g, x, boxes, num_threads=1, **options)
-    step = 16 * bins[0] * bins[1] if name.startswith("ps_") else 16
+    read = c // g.shape[1]  # channels of the map for one of the gradient
     parts = [
-        backward(
-            g[:, i * 16 : i * 16 + 16], x[:, i * step : (i + 1) * step], boxes, **options
-        ).astype(float)
-        for i in range(-(-c // step))
+        backward(g[:, i : i + 16], x[:, i * read : (i + 16) * read], boxes, **options).astype(float)
+        for i in range(0, g.shape[1], 16)
     ]
     # If the sum of some channels were missing, the difference would be far larger.
     eps = 2**7 * np.finfo(dtype).eps * max(np.abs(part).max() for part in parts)
@@ -422,18 +319,11 @@ def test_boxes_in_steps(name, layout, dtype, isa, monkeypatch, rng):
 
 def test_many_python_threads(rng):
     x, boxes, g = make(rng, "roi_align", "blocks", np.float32)
-    bins = g.shape[2:]
-    expected = roicy.roi_align(x, boxes, bins, 0.5)
-    results = [None] * 8
+    expected = roicy.roi_align(x, boxes, g.shape[2:], 0.5)
 
     def work(i):
-        for _ in range(10):
-            results[i] = roicy.roi_align(x, boxes, bins, 0.5, num_threads=1 + i % 3)
+        return roicy.roi_align(x, boxes, g.shape[2:], 0.5, num_threads=1 + i % 3)
 
-    workers = [threading.Thread(target=work, args=(i,)) for i in range(len(results))]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    for result in results:
-        assert_same_bits(result, expected)
+    with ThreadPoolExecutor(8) as pool:
+        for result in pool.map(work, range(80)):
+            assert_same_bits(result, expected)
