@@ -12,7 +12,6 @@ from conftest import (
     assert_same_bits,
     behind_a_line,
     copied_behind_a_line,
-    from_layout,
     operator,
     pairs,
     passes,
@@ -26,43 +25,36 @@ import roicy
 ALL = (*SUMS, "roi_pool")
 
 
-def backward(name, grad, x, boxes, **parameters):
-    if name == "roi_pool":
-        bins = grad.shape[2:]
-        argmax = roicy.roi_pool(x, boxes, bins, return_argmax=True, **parameters)[1]
-        return roicy.roi_pool_backward(grad, argmax, boxes, x.shape)
-    return operator(name, "_backward")(grad, boxes, x.shape, **parameters)
+def weights_of(axis, extent):
+    """Return the weights of all pixels of an axis of the definition, for each bin."""
+    weights = np.zeros((len(axis), extent))
+    for p, pixels in enumerate(axis):
+        weights[p, [*pixels]] = [*pixels.values()]
+    return weights
+
+
+def gradient(name, x, count, bins, dtype):
+    """Return ones for the output of so many boxes."""
+    channels = x.shape[1] // (bins * bins if name.startswith("ps_") else 1)
+    return np.ones((count, channels, bins, bins), dtype)
 
 
 @pairs(
     name=ALL,
-    shape=[(2, 4, 5, 6), (0, 4, 5, 6), (2, 0, 5, 6), (2, 4, 0, 6), (2, 4, 5, 0)],
+    case=[((2, 4, 5, 6), 0), ((0, 4, 5, 6), 0), ((2, 0, 5, 6), 3), ((2, 4, 0, 6), 3),
+          ((2, 4, 5, 0), 3)],
     layout=LAYOUTS,
     dtype=DTYPES,
-)
-def test_nothing_to_do(name, shape, layout, dtype):
-    x = np.ones(shape, dtype)
-    for count in (0, 3) if shape[0] else (0,):
-        boxes = np.tile(np.array([[0, 1, 1, 3, 3]], dtype), (count, 1))
-        if count and 0 not in shape:
-            continue
-        given = x if layout == "NCHW" else x.transpose(0, 2, 3, 1)
-        out = operator(name)(given, boxes, 2, layout=layout)
-        channels = shape[1] // 4 if name.startswith("ps_") else shape[1]
-        assert out.shape == (
-            (count, channels, 2, 2) if layout == "NCHW" else (count, 2, 2, channels)
-        )
-        assert out.dtype == dtype
-        assert not out.any()
-        if layout == "NCHW":
-            grad = backward(name, out, x, boxes)
-            assert grad.shape == shape
-            assert not grad.any()
-        if name in WITH_BOX_GRADIENTS:
-            grad = operator(name, "_backward_boxes")(out, given, boxes, layout=layout)
-            np.testing.assert_array_equal(grad, np.zeros((count, 5), dtype))
+)  # fmt: skip
+def test_nothing_to_do(name, case, layout, dtype):
+    shape, count = case
+    x, boxes = np.ones(shape, dtype), np.tile(np.array([[0, 1, 1, 3, 3]], dtype), (count, 1))
+    g = gradient(name, x, count, 2, dtype)
+    out, *found = passes(name, x, boxes, g, layout)
     if name == "roi_pool":
-        assert (roicy.roi_pool(x, np.zeros((0, 5), dtype), 2, return_argmax=True)[1] == -1).all()
+        assert (found.pop(0) == -1).all()
+    for array, like in zip((out, *found), (g, x, boxes), strict=False):
+        assert_same_bits(array, np.zeros_like(like))
 
 
 def test_empty_list_of_images(dtype):
@@ -79,14 +71,10 @@ def test_boxes_off_the_map(name, dtype, isa):
         [0, 1e9, 1e9, 2e9, 2e9],
         [0, -2e9, -2e9, -1e9, -1e9],
     ]
-    boxes = np.array(far, dtype)
-    out = operator(name)(x, boxes, 2)
-    assert not out.any()
-    assert not backward(name, np.ones_like(out), x, boxes).any()
+    out, *found = passes(name, x, np.array(far, dtype), gradient(name, x, 5, 2, dtype))
     if name == "roi_pool":
-        assert (roicy.roi_pool(x, boxes, 2, return_argmax=True)[1] == -1).all()
-    if name in WITH_BOX_GRADIENTS:
-        assert not operator(name, "_backward_boxes")(np.ones_like(out), x, boxes).any()
+        assert (found.pop(0) == -1).all()
+    assert not any(array.any() for array in (out, *found))
 
 
 @pairs(name=ALL, size=[1e9, 1e12, 1e18, 1e30], dtype=DTYPES, isa=ISAS)
@@ -96,13 +84,11 @@ def test_huge_boxes(name, size, dtype, isa):
     boxes = np.array(
         [[0, -size, -size, size, size], [0, 3, -size, 9, size], [0, 0, 0, size, size]], dtype
     )
-    out = operator(name)(x, boxes, 2)
-    assert np.isfinite(out).all()
+    out, *found = passes(name, x, boxes, gradient(name, x, 3, 2, dtype))
     # Samples of weight 1/n each lie as densely as pixels, or the map is a tiny part of the box
     # whose mean is taken.
     assert (np.abs(out) <= 1 + 1e-5).all()
-    grad = backward(name, np.ones_like(out), x, boxes)
-    assert np.isfinite(grad).all()
+    assert all(np.isfinite(array).all() for array in found)
 
 
 @pytest.mark.parametrize("name", [*ALL, "roi_align_max", "roi_align_rotated"])
@@ -139,37 +125,22 @@ def test_many_samples_a_pixel(dtype, isa, rng):
 def test_aligned_boxes_of_no_size(name, dtype, isa):
     x = np.ones((1, 4, 6, 6), dtype)
     boxes = np.array([[0, 1, 1, 1, 1], [0, 4, 4, 2, 2], [0, 1, 1, 1, 4], [0, 1, 4, 4, 2]], dtype)
-    aligned = {"aligned": True} if name == "roi_align" else {}
-    out = operator(name)(x, boxes, 2, **aligned)
-    np.testing.assert_array_equal(out, 0)
-    np.testing.assert_array_equal(backward(name, np.ones_like(out), x, boxes, **aligned), 0)
-    np.testing.assert_array_equal(
-        operator(name, "_backward_boxes")(np.ones_like(out), x, boxes, **aligned), 0
-    )
+    g = gradient(name, x, 4, 2, dtype)
+    assert not any(array.any() for array in passes(name, x, boxes, g, **taken(name, aligned=True)))
 
 
-def test_inverted_boxes_run_backwards_with_fixed_samples(dtype, isa, rng):
+@pytest.mark.parametrize("name", ["roi_align", "ps_roi_align"])
+def test_inverted_boxes_run_backwards_with_fixed_samples(name, dtype, isa, rng):
     x = rng.standard_normal((1, 4, 6, 6)).astype(dtype)
-    boxes, flipped = np.array([[0, 1, 1, 4, 5]], dtype), np.array([[0, 4, 5, 1, 1]], dtype)
-    for name, parameters in (
-        ("roi_align", {"aligned": True, "sampling_ratio": 2}),
-        ("ps_roi_align", {"sampling_ratio": 2}),
-    ):
-        function = operator(name)
-        expected = reference.forward(name, x, flipped, (2, 2), **parameters)
-        np.testing.assert_allclose(
-            function(x, flipped, 2, **parameters),
-            expected,
-            rtol=0,
-            atol=16 * np.finfo(dtype).eps * np.abs(x).max(),
-        )
-    turned = roicy.roi_align(x, boxes, 2, aligned=True, sampling_ratio=2)[:, :, ::-1, ::-1]
-    np.testing.assert_allclose(
-        roicy.roi_align(x, flipped, 2, aligned=True, sampling_ratio=2),
-        turned,
-        rtol=0,
-        atol=16 * np.finfo(dtype).eps * np.abs(x).max(),
-    )
+    flipped, parameters = np.array([[0, 4, 5, 1, 1]], dtype), taken(name, aligned=True)
+    out = operator(name)(x, flipped, 2, sampling_ratio=2, **parameters)
+    expected = reference.forward(name, x, flipped, (2, 2), sampling_ratio=2, **parameters)
+    slack = 16 * np.finfo(dtype).eps * np.abs(x).max()
+    np.testing.assert_allclose(out, expected, rtol=0, atol=slack)
+    if name == "roi_align":
+        boxes = np.array([[0, 1, 1, 4, 5]], dtype)
+        turned = roicy.roi_align(x, boxes, 2, sampling_ratio=2, aligned=True)[:, :, ::-1, ::-1]
+        np.testing.assert_allclose(out, turned, rtol=0, atol=slack)
 
 
 @pairs(name=SUMS, bad=[np.nan, np.inf, -np.inf], layout=LAYOUTS, dtype=DTYPES, isa=ISAS)
@@ -218,7 +189,7 @@ class TestBatchIndicesBeyondTheTypeOfTheBoxes:
 
     @staticmethod
     def make(kind, listed, dtype):
-        """Return ramps times the number of their image, gradients, boxes, and options."""
+        """Return ramps times the number of their image, boxes, gradients, and options."""
         kind = pytest.importorskip("ml_dtypes").bfloat16 if kind == "bfloat16" else np.dtype(kind)
         numbers = np.arange(MANY).reshape(-1, 1, 1, 1)
         ramps = numbers * np.arange(6) * np.ones((6, 1))  # boxes end before the last pixel
@@ -227,39 +198,36 @@ class TestBatchIndicesBeyondTheTypeOfTheBoxes:
         given = ramps.astype(dtype), boxes, 1 + numbers.astype(dtype)
         return *given, {} if listed else {"boxes_num": [1] * MANY}
 
-    @pairs(name=[*ALL, "roi_align_max"], kind=SMALL_BOXES, listed=[True, False], dtype=DTYPES)
-    def test_operators(self, name, kind, listed, dtype):
-        x, boxes, g, options = self.make(kind, listed, dtype)
-        found = passes(name, x, boxes, g, **options)
-        self.check(found[0], found[1 + (name == "roi_pool")], g)
-        if name in WITH_BOX_GRADIENTS:
-            self.check_boxes(found[-1], g)
-
     @staticmethod
-    def check(out, of_input, g):
+    def check(g, out, of_input, of_boxes=None):
         assert out[1] > 0
         numbers = np.arange(MANY)
         np.testing.assert_allclose(out.ravel(), out[1].item() * numbers, rtol=1e-6)
         sums = of_input.sum(axis=(1, 2, 3))
         np.testing.assert_allclose(sums, g.ravel(), rtol=8 * np.finfo(g.dtype).eps)
+        if of_boxes is not None:
+            rows = np.concatenate(of_boxes) if isinstance(of_boxes, list) else of_boxes
+            along_x = rows[:, 0] + rows[:, 2]  # of both edges: the ramp rises by the number
+            np.testing.assert_allclose(along_x, g.ravel() * numbers, rtol=1e-5)
 
-    @staticmethod
-    def check_boxes(grads, g):
-        rows = np.concatenate(grads) if isinstance(grads, list) else grads
-        along_x = rows[:, 0] + rows[:, 2]  # of both edges: the ramp rises by the number
-        np.testing.assert_allclose(along_x, g.ravel() * np.arange(MANY), rtol=1e-5)
+    @pairs(name=[*ALL, "roi_align_max"], kind=SMALL_BOXES, listed=[True, False], dtype=DTYPES)
+    def test_operators(self, name, kind, listed, dtype):
+        x, boxes, g, options = self.make(kind, listed, dtype)
+        found = passes(name, x, boxes, g, **options)
+        if name == "roi_pool":
+            del found[1]  # argmax
+        self.check(g, *found)
 
     @pairs(kind=SMALL_BOXES, listed=[True, False], dtype=DTYPES)
     def test_pyramid(self, kind, listed, dtype):
         x, boxes, g, options = self.make(kind, listed, dtype)
         levels, scales = [x, x[..., :2, :2].copy()], [1, 1 / 2]
-        out = roicy.multiscale_roi_align(levels, boxes, 1, scales, **options)
         shapes = [level.shape for level in levels]
+        out = roicy.multiscale_roi_align(levels, boxes, 1, scales, **options)
         grads = roicy.multiscale_roi_align_backward(g, boxes, shapes, scales, **options)
-        self.check(out, grads[0], g)
-        assert not grads[1].any()
         backward = roicy.multiscale_roi_align_backward_boxes
-        self.check_boxes(backward(g, levels, boxes, scales, **options), g)
+        self.check(g, out, grads[0], backward(g, levels, boxes, scales, **options))
+        assert not grads[1].any()
 
 
 def test_as_many_images_as_float32_counts():
@@ -280,18 +248,12 @@ class TestRoiPool:
         x = np.full((1, 20, 4, 4), np.nan, dtype)
         x[:, :, 1, 2] = -5
         boxes = np.array([[0, 0, 0, 3, 3]], dtype)
-        given = to_layout(x, layout)
-        out, argmax = roicy.roi_pool(given, boxes, 2, return_argmax=True, layout=layout)
-        out, argmax = (from_layout(array, layout) for array in (out, argmax))
+        g = np.ones((1, 20, 2, 2), dtype)
+        out, argmax, of_input = passes("roi_pool", x, boxes, g, layout)
         lowest = np.finfo(dtype).min
-        np.testing.assert_array_equal(
-            out, np.tile(np.array([[lowest, -5], [lowest, lowest]], dtype), (1, 20, 1, 1))
-        )
-        np.testing.assert_array_equal(argmax, np.tile([[-1, 6], [-1, -1]], (1, 20, 1, 1)))
-        grad = roicy.roi_pool_backward(
-            np.ones((1, 20, 2, 2), dtype), np.ascontiguousarray(argmax), boxes, x.shape
-        )
-        assert grad.sum() == 20
+        np.testing.assert_array_equal(out, g * np.array([[lowest, -5], [lowest, lowest]], dtype))
+        np.testing.assert_array_equal(argmax, g * [[-1, 6], [-1, -1]])
+        np.testing.assert_array_equal(of_input, x == -5)
 
     @pairs(channels=[1, 3, 16], layout=LAYOUTS, dtype=DTYPES, isa=ISAS)
     def test_the_largest_is_found_wherever_it_lies(self, channels, layout, dtype, isa):
@@ -328,42 +290,27 @@ def test_windows_beyond_the_scratch_budget(name, layout, dtype, isa, rng):
     """The rows of the map do not fit a tile, and boxes cover all of it.  So windows are divided
     into cells, and results agree but for rounding.
     """
-    shape = (1, 4, 40, 20000)
-    pixels = rng.integers(-4, 5, shape).astype(dtype)
-    boxes = np.array([[0, 0, 0, 19999, 39], [0, 5000, 3, 12000, 30], [0, 100, 5, 130, 20]], dtype)
-    parameters = taken(name, sampling_ratio=40)
-    given = to_layout(pixels, layout)
-    out = operator(name)(given, boxes, 2, layout=layout, **parameters)
-    out = from_layout(out, layout)
+    x = rng.integers(-4, 5, (1, 4, 40, 9000)).astype(dtype)
+    boxes = np.array([[0, 0, 0, 8999, 39], [0, 2000, 3, 7000, 30], [0, 100, 5, 130, 20]], dtype)
+    parameters, g = taken(name, sampling_ratio=40), gradient(name, x, 3, 2, dtype)
+    out, *found = passes(name, x, boxes, g, layout, **parameters)
     for k, box in enumerate(boxes):
-        ys, xs = reference.axes(name, box, (2, 2), shape[2:], dtype, **parameters)
-        for p in range(2):
-            for q in range(2):
-                channels = reference.source_channels(name, out.shape[1], (2, 2), p, q)
-                window = pixels[0, channels][:, sorted(ys[p])][:, :, sorted(xs[q])].astype(
-                    np.float64
-                )
-                wy, wx = (np.array([axis[i] for i in sorted(axis)]) for axis in (ys[p], xs[q]))
-                if name == "roi_pool":
-                    np.testing.assert_array_equal(out[k, :, p, q], window.max(axis=(1, 2)))
-                else:
-                    # Weights are rounded, and at most 10000 + 20 terms of random signs are summed.
-                    # Their roundings are a random walk.
-                    np.testing.assert_allclose(
-                        out[k, :, p, q],
-                        np.einsum("y,cyx,x->c", wy, window, wx),
-                        rtol=0,
-                        atol=200 * np.finfo(dtype).eps,
-                    )
-    grad = np.ones(out.shape, dtype)
+        ys, xs = reference.axes(name, box, (2, 2), x.shape[2:], dtype, **parameters)
+        for p, q in np.ndindex(2, 2):
+            channels = reference.source_channels(name, out.shape[1], (2, 2), p, q)
+            window = x[0, channels][:, [*ys[p]]][:, :, [*xs[q]]].astype(np.float64)
+            if name == "roi_pool":
+                np.testing.assert_array_equal(out[k, :, p, q], window.max(axis=(1, 2)))
+                continue
+            # Weights are rounded, and at most 4500 + 20 terms of random signs are summed.  Their
+            # roundings are a random walk.
+            expected = np.einsum("y,cyx,x->c", [*ys[p].values()], window, [*xs[q].values()])
+            slack = 200 * np.finfo(dtype).eps
+            np.testing.assert_allclose(out[k, :, p, q], expected, rtol=0, atol=slack)
     if name != "roi_pool":
-        total = backward(name, grad, pixels, boxes, **parameters).sum(dtype=np.float64)
-        expected = sum(
-            operator(name)(np.ones((1, 4, 40, 20000), dtype), boxes, 2, **parameters)
-            .ravel()
-            .astype(np.float64)
-        )
-        np.testing.assert_allclose(total, expected, rtol=2000 * np.finfo(dtype).eps)
+        of_ones = operator(name)(np.ones_like(x), boxes, 2, **parameters).sum(dtype=np.float64)
+        total, slack = found[0].sum(dtype=np.float64), 2000 * np.finfo(dtype).eps
+        np.testing.assert_allclose(total, of_ones, rtol=slack)
 
 
 @pairs(name=["roi_align", "prroi_pool"], channels=[3, 18], layout=LAYOUTS, dtype=DTYPES, isa=ISAS)
@@ -373,40 +320,37 @@ def test_gradients_of_bins_that_read_nothing_are_not_read(name, channels, layout
     boxes = np.array(
         [[0, -30, 5, 10, 15], [0, 5, -20, 20, 10], [0, 12, 9, 50, 40], [0, 40, 50, 60, 70]], dtype
     )
-    bins = (20, 7)
-    read = operator(name)(np.ones_like(x), boxes, bins)
+    read = operator(name)(np.ones_like(x), boxes, (20, 7))
     assert (read == 0).any(axis=(1, 2, 3)).all()
     g = rng.standard_normal(read.shape).astype(dtype)
     grads = []
     for unread in (np.nan, 0):
         g[read == 0] = unread
-        grads.append(
-            operator(name, "_backward_boxes")(
-                to_layout(g, layout), to_layout(x, layout), boxes, layout=layout
-            )
-        )
+        grads.append(passes(name, x, boxes, g, layout)[-1])
     assert np.isfinite(grads[0]).all()
     np.testing.assert_array_equal(*grads)
 
 
-@pairs(channels=[3, 18], layout=LAYOUTS, dtype=DTYPES, isa=ISAS)
-def test_more_bins_than_are_computed_together(channels, layout, dtype, isa, rng):
+@pairs(
+    size=[(70, 9), (3, 600), (64, 64), (2, 1030)],
+    channels=[3, 18],
+    layout=LAYOUTS,
+    dtype=DTYPES,
+    isa=ISAS,
+)
+def test_more_bins_than_are_computed_together(size, channels, layout, dtype, isa, rng):
     x = rng.standard_normal((1, channels, 30, 40)).astype(dtype)
     boxes = np.array([[0, 2, 3, 37, 26]], dtype)
-    for size in ((70, 9), (3, 600), (64, 64), (2, 1030)):
-        grad = rng.standard_normal((1, channels, *size)).astype(dtype)
-        out, back, _ = passes("roi_align", x, boxes, grad, layout, sampling_ratio=1)
-        expected = reference.forward("roi_align", x, boxes, size, sampling_ratio=1)
-        np.testing.assert_allclose(
-            out, expected, rtol=0, atol=8 * np.finfo(dtype).eps * np.abs(x).max()
-        )
-        expected, magnitude = (
-            reference.backward("roi_align", g, boxes, x.shape, sampling_ratio=1)
-            for g in (grad, np.abs(grad))
-        )
-        np.testing.assert_allclose(
-            back, expected, rtol=0, atol=100 * np.finfo(dtype).eps * magnitude.max()
-        )
+    g = rng.standard_normal((1, channels, *size)).astype(dtype)
+    out, back, _ = passes("roi_align", x, boxes, g, layout, sampling_ratio=1)
+    axes = reference.axes("roi_align", boxes[0], size, (30, 40), dtype, sampling_ratio=1)
+    of_rows, of_columns = map(weights_of, axes, (30, 40))
+    eps, read = np.finfo(dtype).eps, of_rows @ x[0].astype(np.float64) @ of_columns.T
+    np.testing.assert_allclose(out[0], read, rtol=0, atol=8 * eps * np.abs(x).max())
+    expected, magnitude = (
+        of_rows.T @ given[0].astype(np.float64) @ of_columns for given in (g, np.abs(g))
+    )
+    np.testing.assert_allclose(back[0], expected, rtol=0, atol=100 * eps * magnitude.max())
 
 
 @pairs(channels=[16, 21], past=[0, 4, 13], dtype=DTYPES, isa=ISAS)
@@ -423,28 +367,21 @@ def test_planes_a_multiple_of_4_kilobytes_apart(channels, past, dtype, isa, rng)
         wider[...] = array
         return wider
 
-    x = placed(rng.standard_normal((2, channels, 32, 32)))
+    def check(function, array, *given):
+        """The array and the result may lie in both ways."""
+        found = function(placed(array), *given)
+        assert found.any()
+        for place, other in ((placed, spaced), (spaced, placed)):
+            out = other(np.full_like(found, np.nan))
+            np.testing.assert_array_equal(function(place(array), *given, out=out), found)
+
+    x = rng.standard_normal((2, channels, 32, 32)).astype(dtype)
     boxes = np.array([[0, 1, 2, 29, 30.5], [1, 0, 0, 32, 32], [1, 11.5, 3, 14, 5]], dtype)
-    for name in ("roi_align", "roi_pool"):
-        for bins in ((3, 4), (32, 32)):
-            out = operator(name)(x, boxes, bins, out=placed(np.zeros((3, channels, *bins))))
-            assert out.any()
-            np.testing.assert_array_equal(operator(name)(spaced(x), boxes, bins), out)
-            np.testing.assert_array_equal(
-                operator(name)(x, boxes, bins, out=spaced(np.zeros_like(out))), out
-            )
-            grad = rng.standard_normal(out.shape).astype(dtype)
-            if name == "roi_align":
-                back = roicy.roi_align_backward(
-                    placed(grad), boxes, x.shape, out=placed(np.zeros_like(x))
-                )
-                assert back.any()
-                np.testing.assert_array_equal(
-                    roicy.roi_align_backward(
-                        spaced(grad), boxes, x.shape, out=spaced(np.zeros_like(x))
-                    ),
-                    back,
-                )
+    for bins in ((3, 4), (32, 32)):
+        check(roicy.roi_align, x, boxes, bins)
+        check(roicy.roi_pool, x, boxes, bins)
+        g = rng.standard_normal((3, channels, *bins)).astype(dtype)
+        check(roicy.roi_align_backward, g, boxes, x.shape)
 
 
 # The planes are contiguous and begin at the start of a line, or within one.  In others, cache lines
