@@ -11,7 +11,6 @@ from conftest import (
     assert_arrays_are_given_back,
     assert_levels_alone,
     assert_same_bits,
-    from_layout,
     pairs,
     to_layout,
 )
@@ -36,15 +35,11 @@ def level_of(box, scales=SCALES, canonical_scale=224, canonical_level=4):
     return min(max(level + round(math.log2(scales[0])), 0), len(scales) - 1)
 
 
-def make(rng, dtype, layout, count=90, channels=20, sides=(8, 300)):
-    maps = [
-        rng.standard_normal((2, channels, round(IMAGE[0] * scale), round(IMAGE[1] * scale))).astype(
-            dtype
-        )
-        for scale in SCALES
-    ]
+def make(rng, dtype, layout, count=90, channels=20, lengths=(8, 300)):
+    sides = [(round(IMAGE[0] * scale), round(IMAGE[1] * scale)) for scale in SCALES]
+    maps = [rng.standard_normal((2, channels, *side)).astype(dtype) for side in sides]
     low = rng.uniform(-20, 200, (count, 2))
-    size = np.exp(rng.uniform(*np.log(sides), (count, 2)))
+    size = np.exp(rng.uniform(*np.log(lengths), (count, 2)))
     boxes = np.concatenate([rng.integers(0, 2, (count, 1)), low, low + size], axis=1).astype(dtype)
     boxes[:: count // 3, 3] = boxes[:: count // 3, 1] - 5  # these are inverted
     return [to_layout(level, layout) for level in maps], boxes
@@ -55,7 +50,7 @@ def make(rng, dtype, layout, count=90, channels=20, sides=(8, 300)):
     sides=[(8, 300), (8, 60), (210, 230)], threads=[1, 3], layout=LAYOUTS, dtype=DTYPES, isa=ISAS
 )
 def test_against_the_levels_alone(sides, threads, layout, dtype, isa, rng):
-    maps, boxes = make(rng, dtype, layout, sides=sides)
+    maps, boxes = make(rng, dtype, layout, lengths=sides)
     levels = np.array([level_of(box) for box in boxes[:, 1:].tolist()])
     g = to_layout(rng.standard_normal((len(boxes), 20, 3, 5)).astype(dtype), layout)
     options = {"sampling_ratio": 2, "aligned": True, "layout": layout, "num_threads": threads}
@@ -64,54 +59,45 @@ def test_against_the_levels_alone(sides, threads, layout, dtype, isa, rng):
     assert_same_bits(by_size, out)
 
 
+def passes(maps, boxes, g, layout):
+    """Return the output, the gradient of the boxes, and those of the maps."""
+    options = {"layout": layout, "spatial_scale": SCALES}
+    return (
+        roicy.multiscale_roi_align(maps, boxes, 3, **options),
+        roicy.multiscale_roi_align_backward_boxes(g, maps, boxes, **options),
+        roicy.multiscale_roi_align_backward(g, boxes, [one.shape for one in maps], **options),
+    )
+
+
 def test_boxes_in_steps(dtype, layout, monkeypatch, rng):
     """Levels take different numbers of steps."""
     maps, boxes = make(rng, dtype, layout, count=300)
-    out = roicy.multiscale_roi_align(maps, boxes, 3, SCALES, layout=layout)
-    g = rng.standard_normal(out.shape).astype(dtype)
-    shapes = [level.shape for level in maps]
-    grads = roicy.multiscale_roi_align_backward(g, boxes, shapes, SCALES, layout=layout)
-    grad_boxes = roicy.multiscale_roi_align_backward_boxes(g, maps, boxes, SCALES, layout=layout)
+    g = to_layout(rng.standard_normal((300, 20, 3, 3)).astype(dtype), layout)
+    out, of_boxes, of_maps = passes(maps, boxes, g, layout)
+    _, _, magnitudes = passes(maps, boxes, np.abs(g), layout)
     monkeypatch.setattr(_cpu, "MAX_BOXES", 31)
-    assert_same_bits(roicy.multiscale_roi_align(maps, boxes, 3, SCALES, layout=layout), out)
-    assert_same_bits(
-        roicy.multiscale_roi_align_backward_boxes(g, maps, boxes, SCALES, layout=layout), grad_boxes
-    )
-    magnitudes = roicy.multiscale_roi_align_backward(
-        np.abs(g), boxes, shapes, SCALES, layout=layout
-    )
-    for again, grad, magnitude in zip(
-        roicy.multiscale_roi_align_backward(g, boxes, shapes, SCALES, layout=layout),
-        grads,
-        magnitudes,
-        strict=True,
-    ):
+    again, of_boxes_again, of_maps_again = passes(maps, boxes, g, layout)
+    assert_same_bits(again, out)
+    assert_same_bits(of_boxes_again, of_boxes)
+    for one, other, magnitude in zip(of_maps_again, of_maps, magnitudes, strict=True):
         # A pixel sums its boxes in another order.  It differs by the rounding of a sum over the
         # bins of up to 300 boxes.
-        np.testing.assert_allclose(
-            again, grad, rtol=0, atol=20 * np.finfo(dtype).eps * magnitude.max()
-        )
+        slack = 20 * np.finfo(dtype).eps * magnitude.max()
+        np.testing.assert_allclose(one, other, rtol=0, atol=slack)
 
 
-@pytest.mark.parametrize(
-    ("sides", "level"),
-    [
-        ((224, 224), 2),
-        ((223.99, 224), 1),
-        ((112, 448), 2),
-        ((112, 112), 1),
-        ((56, 56), 0),
-        ((28, 28), 0),
-        ((448, 448), 3),
-        ((5000, 5000), 3),
-        ((0, 224), 0),
-        ((-224, -224), 0),
-        ((1e30, 1e30), 3),
-    ],
-)
-def test_levels_at_their_borders(sides, level):
+BORDERS = {
+    (224, 224): 2, (223.99, 224): 1, (112, 448): 2, (112, 112): 1, (56, 56): 0, (28, 28): 0,
+    (448, 448): 3, (5000, 5000): 3, (0, 224): 0, (-224, -224): 0, (1e30, 1e30): 3,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("sides", BORDERS, ids=str)
+def test_levels_at_their_borders(sides):
+    level = BORDERS[sides]
     # These boxes are far from the edges, so that each level has a map there.
     box = np.array([[0, 64, 64, 64 + sides[0], 64 + sides[1]]], np.float32)
+    assert level == level_of(box[0, 1:].tolist())
     maps = [np.full((1, 1, 300, 300), i, np.float32) for i in range(4)]
     pooled = roicy.multiscale_roi_align(maps, box, 1, SCALES, 1)
     if max(sides) < 1000:
@@ -119,8 +105,7 @@ def test_levels_at_their_borders(sides, level):
     grads = roicy.multiscale_roi_align_backward(
         np.ones((1, 1, 1, 1), np.float32), box, [m.shape for m in maps], SCALES, 1
     )
-    assert level == level_of(box[0, 1:].tolist())
-    assert all(not grad.any() for i, grad in enumerate(grads) if i != level)
+    assert not any(grad.any() for i, grad in enumerate(grads) if i != level)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -167,19 +152,13 @@ def test_scales_follow_from_the_size_of_the_image():
     assert by_size.all()
 
 
-def test_scales_left_out(rng):
+def test_scales_left_out():
     """If a level has no map, its boxes are pooled from the next map that exists."""
     maps = [np.full((1, 1, 80, 80), i, np.float32) for i in range(2)]
-    boxes = np.array(
-        [[0, 20, 20, 20 + side, 20 + side] for side in (100, 223, 224, 440, 448)], np.float32
-    )
-    assert roicy.multiscale_roi_align(maps, boxes, 1, [1 / 8, 1 / 32], 1).ravel().tolist() == [
-        0,
-        0,
-        1,
-        1,
-        1,
-    ]
+    ends = [20 + side for side in (100, 223, 224, 440, 448)]
+    boxes = np.array([[0, 20, 20, end, end] for end in ends], np.float32)
+    pooled = roicy.multiscale_roi_align(maps, boxes, 1, [1 / 8, 1 / 32], 1)
+    assert pooled.ravel().tolist() == [0, 0, 1, 1, 1]
 
 
 def map_by_torchvision(box, scales):
@@ -203,7 +182,7 @@ EQUAL_SCALES = [
 def test_equal_scales(case, layout, dtype, rng):
     """Maps may have equal strides, as in torchvision's MobileNet detectors."""
     scales, used = case
-    _, boxes = make(rng, dtype, layout, sides=(20, 900))
+    _, boxes = make(rng, dtype, layout, lengths=(20, 900))
     boxes[:, 1:] = np.abs(boxes[:, 1:])
     boxes[:, 3:] = np.maximum(boxes[:, 3:], boxes[:, 1:3] + 1)
     maps = [to_layout(rng.standard_normal((2, 5, 9, 11)).astype(dtype), layout) for _ in scales]
@@ -246,22 +225,16 @@ def test_formats_of_boxes(rng):
 
 def test_out(dtype, layout, rng):
     maps, boxes = make(rng, dtype, layout)
-    expected = roicy.multiscale_roi_align(maps, boxes, 3, SCALES, layout=layout)
+    g = to_layout(rng.standard_normal((len(boxes), 20, 3, 3)).astype(dtype), layout)
+    expected, _, of_maps = passes(maps, boxes, g, layout)
     out = np.full(expected.shape[::-1], np.nan, dtype).T
     assert roicy.multiscale_roi_align(maps, boxes, 3, SCALES, layout=layout, out=out) is out
     np.testing.assert_array_equal(out, expected)
-    g = rng.standard_normal(expected.shape).astype(dtype)
-    few = boxes[boxes[:, 3] - boxes[:, 1] < 100][:10]
-    grads = roicy.multiscale_roi_align_backward(
-        g[: len(few)], few, [level.shape for level in maps], SCALES, layout=layout
-    )
-    outs = [np.full_like(level, np.nan) for level in maps]
-    made = roicy.multiscale_roi_align_backward(
-        g[: len(few)], few, [level.shape for level in maps], SCALES, layout=layout, out=outs
-    )
-    assert all(a is b for a, b in zip(made, outs, strict=True))
-    for a, b in zip(outs, grads, strict=True):
-        np.testing.assert_array_equal(a, b)
+    outs, shapes = [np.full_like(level, np.nan) for level in maps], [one.shape for one in maps]
+    made = roicy.multiscale_roi_align_backward(g, boxes, shapes, SCALES, layout=layout, out=outs)
+    for one, given, grad in zip(made, outs, of_maps, strict=True):
+        assert one is given
+        np.testing.assert_array_equal(one, grad)
 
 
 @pytest.mark.parametrize("empty", ["no boxes", "no channels", "a level without columns"])
@@ -273,16 +246,15 @@ def test_nothing_to_do(empty, rng):
         maps = [level[:, :0] for level in maps]
     else:
         maps[0] = maps[0][..., :0]
-    out = roicy.multiscale_roi_align(maps, boxes, 3, SCALES)
-    assert out.shape == (len(boxes), maps[0].shape[1], 3, 3)
+    g = np.ones((len(boxes), maps[0].shape[1], 3, 3), np.float32)
+    out, of_boxes, of_maps = passes(maps, boxes, g, "NCHW")
+    assert out.shape == g.shape
     levels = np.array([level_of(box) for box in boxes[:, 1:].tolist()], int)
     if empty.startswith("a level"):
         assert not out[levels == 0].any()
         assert out[levels == 1].any()
-    g = np.ones_like(out)
-    grads = roicy.multiscale_roi_align_backward(g, boxes, [level.shape for level in maps], SCALES)
-    assert [grad.shape for grad in grads] == [level.shape for level in maps]
-    assert roicy.multiscale_roi_align_backward_boxes(g, maps, boxes, SCALES).shape == boxes.shape
+    assert [grad.shape for grad in of_maps] == [level.shape for level in maps]
+    assert of_boxes.shape == boxes.shape
 
 
 def test_one_level_is_roi_align(dtype, layout, rng):
@@ -295,15 +267,13 @@ def test_one_level_is_roi_align(dtype, layout, rng):
 
 def test_uint8_pyramid(layout, rng):
     maps, boxes = make(rng, np.float32, layout)
-    small = [
-        (from_layout(level, "NCHW") * 50 + 128).clip(0, 255).astype(np.uint8) for level in maps
-    ]
-    assert_same_bits(
-        roicy.multiscale_roi_align(small, boxes, 3, SCALES, layout=layout),
-        roicy.multiscale_roi_align(
-            [level.astype(np.float32) for level in small], boxes, 3, SCALES, layout=layout
-        ),
+    small = [(level * 50 + 128).clip(0, 255).astype(np.uint8) for level in maps]
+    wide = [level.astype(np.float32) for level in small]
+    found, expected = (
+        roicy.multiscale_roi_align(given, boxes, 3, SCALES, layout=layout)
+        for given in (small, wide)
     )
+    assert_same_bits(found, expected)
 
 
 MAPS = [np.ones((2, 4, 16, 16), np.float32), np.ones((2, 4, 8, 8), np.float32)]
