@@ -1,5 +1,6 @@
 """Calls work beside forks, process pools, other thread pools and signals, as in a server."""
 
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -16,6 +17,7 @@ from roicy._kernels import machine
 
 PREAMBLE = """
 import os, sys, threading, time
+from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import roicy
 
@@ -38,6 +40,7 @@ expected = align(1)
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 teams = pytest.mark.skipif(not machine.openmp(), reason="this build works on one thread")
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
+timers = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no interval timers")
 
 
 def run(code, tmp_path, timeout=120, **environment):
@@ -130,16 +133,12 @@ def test_fork_beside_busy_threads(tmp_path):
                 assert os.wait()[1] == 0
                 print("right", flush=True)
 
-        workers = [threading.Thread(target=busy) for _ in range(2)]
-        for worker in workers:
-            worker.start()
-        fork(5)
-        other = threading.Thread(target=fork, args=(5,))
-        other.start()
-        other.join()
-        stop.set()
-        for worker in workers:
-            worker.join()
+        with ThreadPoolExecutor(3) as pool:
+            workers = [pool.submit(busy) for _ in range(2)]
+            fork(5)
+            pool.submit(fork, 5).result()
+            stop.set()
+            assert not any(worker.result() for worker in workers)
     """
     assert run(code, tmp_path) == ["right"] * 10
 
@@ -148,7 +147,6 @@ def test_fork_beside_busy_threads(tmp_path):
 def test_prefork_server(tmp_path):
     """Workers are forked by a master that has warmed up, and answer requests on several threads."""
     code = """
-        from concurrent.futures import ThreadPoolExecutor
         align()
         workers = []
         for _ in range(3):
@@ -165,29 +163,10 @@ def test_prefork_server(tmp_path):
     assert run(code, tmp_path) == ["12"] * 3
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("method", ["fork", "spawn", "forkserver"])
-def test_multiprocessing(method, tmp_path):
-    code = f"""
-        import multiprocessing, warnings
-        warnings.simplefilter("ignore", DeprecationWarning)  # Python's, of a fork beside threads
-
-        if __name__ == "__main__":
-            align()
-            context = multiprocessing.get_context({method!r})
-            with context.Pool(2) as pool:
-                print(*[same(out, expected) for out in pool.map(align, [1, 2, 3, 4])])
-    """
-    if method not in __import__("multiprocessing").get_all_start_methods():
-        pytest.skip(f"this system has no {method}")
-    assert run(code, tmp_path) == ["True"] * 4
-
-
 @forks
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="processor affinity is Linux's")
 def test_a_child_asks_again_for_its_processors(tmp_path):
     """A worker that is pinned to one processor does not use the number that its parent found."""
-    if not hasattr(os, "sched_setaffinity"):
-        pytest.skip("processor affinity is Linux's")
     code = """
         before = roicy.get_num_threads()
         if os.fork() == 0:
@@ -242,22 +221,15 @@ def test_the_environment_is_as_before(tmp_path):
         names = "GOMP_SPINCOUNT", "KMP_BLOCKTIME", "KMP_INIT_AT_FORK", "OMP_NUM_THREADS"
         here = [os.environ.get(name) for name in names]
         code = f"import os; print(*map(os.environ.get, {names}))"
-        done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
-        passed_on = done.stdout
-        print(*here, passed_on)
+        print(*here, subprocess.check_output([sys.executable, "-c", code], text=True))
     """
-    assert (
-        run(code, tmp_path, KMP_INIT_AT_FORK="FALSE", OMP_NUM_THREADS="2")
-        == ["None", "None", "FALSE", "2"] * 2
-    )
+    found = run(code, tmp_path, KMP_INIT_AT_FORK="FALSE", OMP_NUM_THREADS="2")
+    assert found == ["None", "None", "FALSE", "2"] * 2
 
 
 def test_how_threads_wait_can_be_chosen(tmp_path):
-    assert run(
-        "print(os.environ['OMP_WAIT_POLICY'], os.environ.get('GOMP_SPINCOUNT'))",
-        tmp_path,
-        OMP_WAIT_POLICY="active",
-    ) == ["active", "None"]
+    code = "print(os.environ['OMP_WAIT_POLICY'], os.environ.get('GOMP_SPINCOUNT'))"
+    assert run(code, tmp_path, OMP_WAIT_POLICY="active") == ["active", "None"]
 
 
 @linux
@@ -279,42 +251,37 @@ def test_threadpoolctl(tmp_path):
     assert run(code, tmp_path, OMP_NUM_THREADS="3") == ["True", "0", "2"]
 
 
+WORKERS = [
+    ("multiprocessing", "fork"), ("multiprocessing", "spawn"), ("multiprocessing", "forkserver"),
+    ("joblib", "loky"), ("joblib", "threading"), ("dask", "threads"), ("dask", "processes"),
+]  # fmt: skip
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("backend", ["loky", "threading", "multiprocessing"])
-def test_joblib(backend, tmp_path):
-    pytest.importorskip("joblib")
+@pytest.mark.parametrize(("package", "way"), WORKERS)
+def test_pools_of_workers(package, way, tmp_path):
+    pytest.importorskip(package)
+    if package == "multiprocessing" and way not in multiprocessing.get_all_start_methods():
+        pytest.skip(f"this system has no {way}")
+    work = {
+        "multiprocessing": f"multiprocessing.get_context({way!r}).Pool(2).map(align, counts)",
+        "joblib": f"joblib.Parallel(2, backend={way!r})(map(joblib.delayed(align), counts))",
+        "dask": f"dask.compute(*map(dask.delayed(align), counts), scheduler={way!r})",
+    }
     code = f"""
-        import joblib
+        import {package}, warnings
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python's, of a fork beside threads
         if __name__ == "__main__":
             align()
-            jobs = [joblib.delayed(align)(threads) for threads in (1, 2, 3, 4)]
-            outs = joblib.Parallel(n_jobs=2, backend={backend!r})(jobs)
-            print(*[same(out, expected) for out in outs])
+            counts = [1, 2, 3, 4]
+            print(*[same(out, expected) for out in {work[package]}])
     """
     assert run(code, tmp_path) == ["True"] * 4
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("scheduler", ["threads", "processes"])
-def test_dask(scheduler, tmp_path):
-    pytest.importorskip("dask.array")
-    code = f"""
-        import dask
-        import dask.array as da
-        if __name__ == "__main__":
-            align()
-            parts = da.from_array(boxes, chunks=(130, 5))
-            given = dict(dtype=np.float32, new_axis=(2, 3), chunks=(parts.chunks[0], 64, 7, 7))
-            pooled = parts.map_blocks(lambda part: roicy.roi_align(x, part, 7), **given)
-            print(same(pooled.compute(scheduler={scheduler!r}), expected))
-    """
-    assert run(code, tmp_path) == ["True"]
 
 
 def test_beside_other_thread_pools(tmp_path):
     """NumPy's BLAS, and torch if installed, compute before, after and during calls."""
     code = """
-        from concurrent.futures import ThreadPoolExecutor
         others = [lambda: np.ones((300, 300)) @ np.ones((300, 300))]
         try:
             import torch
@@ -338,7 +305,7 @@ def test_beside_other_thread_pools(tmp_path):
     assert run(code, tmp_path)[0] == "8"
 
 
-@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no interval timers")
+@timers
 def test_signals(tmp_path):
     """Signals that arrive during a call are handled after it, and its result is complete."""
     code = """
@@ -398,39 +365,49 @@ def long_calls():
     }  # fmt: skip
 
 
-@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no interval timers")
-def test_ctrl_c_ends_long_calls():
+# Each takes half a second.  The last ones are other tasks of functions that come before.
+LONG_CALLS = [
+    "attention", "gradient of values", "codes", "images", "a turned crop",
+    *(pytest.param(name, marks=pytest.mark.slow)
+      for name in ("gradients of locations", "codes of sums", "crops")),
+]  # fmt: skip
+
+
+@timers
+@pytest.mark.parametrize("name", LONG_CALLS)
+def test_ctrl_c_ends_long_calls(name):
     """The error comes from among the tasks, not after the call."""
 
     def interrupt(*_):
         raise KeyboardInterrupt
 
+    call, files = long_calls()[name], set()
     before = signal.signal(signal.SIGALRM, interrupt)
     try:
-        for name, call in long_calls().items():
-            files = ()
-            for delay in (0.02, 0.1, 0.5):  # arguments may be checked for as long
-                signal.setitimer(signal.ITIMER_REAL, delay)
-                with pytest.raises(KeyboardInterrupt) as caught:
-                    call()
-                files += tuple(Path(entry.path).suffix for entry in caught.traceback)
-                if {".pxd", ".pyx"} & {*files}:
-                    break
-            assert {".pxd", ".pyx"} & {*files}, name
+        for delay in (0.02, 0.1, 0.5):  # arguments may be checked for as long
+            signal.setitimer(signal.ITIMER_REAL, delay)
+            with pytest.raises(KeyboardInterrupt) as caught:
+                call()
+            files |= {Path(entry.path).suffix for entry in caught.traceback}
+            if files & {".pxd", ".pyx"}:
+                break
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+    assert files & {".pxd", ".pyx"}
 
 
 @linux
-def test_limits_of_the_runtime(tmp_path):
+@pytest.mark.parametrize(
+    "environment",
+    [
+        {"OMP_THREAD_LIMIT": "2", "OMP_STACKSIZE": "64k"},
+        {"OMP_DYNAMIC": "true", "OMP_PROC_BIND": "true"},
+        {"OMP_NUM_THREADS": "1"},
+    ],
+    ids=str,
+)
+def test_limits_of_the_runtime(environment, tmp_path):
     """A runtime that gives fewer threads than asked for, or none, changes no result."""
     code = "print(*[same(align(threads), expected) for threads in (1, 2, 5, 64)])"
-    for environment in (
-        {"OMP_THREAD_LIMIT": "2"},
-        {"OMP_DYNAMIC": "true"},
-        {"OMP_NUM_THREADS": "1"},
-        {"OMP_PROC_BIND": "true"},
-        {"OMP_STACKSIZE": "64k"},
-    ):
-        assert run(code, tmp_path, **environment) == ["True"] * 4
+    assert run(code, tmp_path, **environment) == ["True"] * 4
