@@ -1,5 +1,6 @@
 """roi_align_rotated and its gradients: definition, other systems, differences, bits and edges."""
 
+import functools
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ from conftest import (
     assert_same_bits,
     from_layout,
     pairs,
+    passes,
     rotated_boxes,
     same_passes,
     to_layout,
@@ -31,66 +33,47 @@ PARAMETERS = [
     {"spatial_scale": 0.25, "clockwise": True},
     {"sampling_ratio": 1, "aligned": False},
 ]
-FEW_WAYS = (("NCHW", 1), ("NCHW", 2), ("NHWC", 1), ("NHWC", 2))
 
 
 def long_boxes(count, side):
     """Return boxes across a map that are long, narrow and askew."""
     boxes = np.tile([0, side / 2, side / 2, 1.3 * side, 6, np.pi / 4], (count, 1))
     boxes[:, 1] += np.arange(count)
-    return boxes
+    return boxes.astype(np.float32)
 
 
-cache = {}
-
-
-def expected(case, shape, dtype, x, boxes, bins):
-    """Return pooled values, those of absolute values, and the most pixels of a bin."""
-    key = (case, shape, dtype)
-    if key not in cache:
-        given = (boxes, bins, dtype)
-        taps = [
-            len(pixels)
-            for box in boxes
-            for *_, pixels in reference.rotated_taps(
-                box, bins, x.shape[2:], dtype, **PARAMETERS[case]
-            )
-        ]
-        values = [
-            reference.roi_align_rotated(array, *given, **PARAMETERS[case])
-            for array in (x, np.abs(x))
-        ]
-        cache[key] = (*values, max(taps))
-    return cache[key]
+@functools.cache
+def wanted(shape, case, dtype):
+    """Return arrays of a call, and what is expected of the output and of the gradient of the input:
+    each with the result of absolute values, and the most terms of a sum.
+    """
+    parameters, rng = PARAMETERS[case], np.random.default_rng(20240229)
+    x, boxes, bins = make(rng, shape, parameters.get("spatial_scale", 1.0), dtype)
+    grad = rng.standard_normal((len(boxes), x.shape[1], *bins)).astype(dtype)
+    taps = max(
+        len(pixels)
+        for box in boxes
+        for *_, pixels in reference.rotated_taps(box, bins, x.shape[2:], dtype, **parameters)
+    )
+    of_output = [
+        reference.roi_align_rotated(given, boxes, bins, dtype, **parameters)
+        for given in (x, np.abs(x))
+    ]
+    of_input = [
+        reference.roi_align_rotated_backward(given, boxes, x.shape, **parameters)
+        for given in (grad, np.abs(grad))
+    ]
+    bounds = (*of_output, taps), (*of_input, len(boxes) * bins[0] * bins[1])
+    return (x, boxes, grad), bounds
 
 
 @pairs(shape=SHAPES, case=range(len(PARAMETERS)), layout=LAYOUTS, dtype=DTYPES, isa=ISAS)
-def test_definition(shape, case, layout, dtype, isa, rng):
-    parameters = PARAMETERS[case]
-    x, boxes, bins = make(rng, shape, parameters.get("spatial_scale", 1.0), dtype)
-    grad = rng.standard_normal((len(boxes), x.shape[1], *bins)).astype(dtype)
-    key = ("backward", case, shape, dtype)
-    if key not in cache:
-        cache[key] = [
-            reference.roi_align_rotated_backward(g, boxes, x.shape, **parameters)
-            for g in (grad, np.abs(grad))
-        ]
-    of_input = (*cache[key], len(boxes) * bins[0] * bins[1])
-    given, given_grad = to_layout(x, layout), to_layout(grad, layout)
-    results = []
-    for threads in (1, 3):
-        options = {"layout": layout, "num_threads": threads, **parameters}
-        results.append(
-            [
-                roicy.roi_align_rotated(given, boxes, bins, **options),
-                roicy.roi_align_rotated_backward(given_grad, boxes, given.shape, **options),
-            ]
-        )
-    for one, other, wanted in zip(
-        *results, (expected(case, shape, dtype, x, boxes, bins), of_input), strict=True
-    ):
-        assert_same_bits(one, other)
-        assert_within(from_layout(one, layout), *wanted, dtype)
+def test_definition(shape, case, layout, dtype, isa):
+    given, bounds = wanted(shape, case, dtype)
+    ways = [(layout, 1), (layout, 3)]
+    found = same_passes("roi_align_rotated", *given, ways, **PARAMETERS[case])
+    for result, bound in zip(found, bounds, strict=False):
+        assert_within(result, *bound, dtype)
 
 
 @pairs(parameters=[{"sampling_ratio": 2}, {"clockwise": True}], layout=LAYOUTS, isa=ISAS)
@@ -105,28 +88,20 @@ def test_boxes_by_differences(parameters, layout, isa, rng):
     def total(moved):
         return np.vdot(roicy.roi_align_rotated(x, moved, (3, 2), **options), g)
 
-    grads = [
-        roicy.roi_align_rotated_backward_boxes(g, x, boxes, num_threads=threads, **options)
-        for threads in (1, 3)
-    ]
-    assert_same_bits(*grads)
-    assert_agrees_with_differences(grads[0], total, boxes, (1e-5, 1e-6), 1e-6)
+    grad = roicy.roi_align_rotated_backward_boxes(g, x, boxes, **options)
+    assert_agrees_with_differences(grad, total, boxes, (1e-5, 1e-6), 1e-6)
 
 
-@pytest.mark.parametrize("layout_of_grad", ["NCHW", "NHWC"])
-def test_boxes_in_float32(layout_of_grad, isa, rng):
+def test_boxes_in_float32(layout, isa, rng):
     """Positions are off by eps * 20, and so the gradient by that part of absolute values."""
     x = rng.standard_normal((1, 36, 13, 15)).astype(np.float32)
     boxes = rotated_boxes(rng, 1, 12, (13, 15), np.float32)
     boxes[:, 3:5] = rng.uniform(1.5, 12, (12, 2))
     g = rng.standard_normal((12, 36, 3, 2)).astype(np.float32)
-    options = {"sampling_ratio": 2, "layout": layout_of_grad}
+    g, x = to_layout(g, layout), to_layout(x, layout)
     single, double = (
         roicy.roi_align_rotated_backward_boxes(
-            to_layout(g, layout_of_grad).astype(dtype),
-            to_layout(x, layout_of_grad).astype(dtype),
-            boxes,
-            **options,
+            g.astype(dtype), x.astype(dtype), boxes, sampling_ratio=2, layout=layout
         )
         for dtype in (np.float32, np.float64)
     )
@@ -165,13 +140,12 @@ def test_pyramid(layout, isa, rng):
 def test_known_values(dtype, layout, isa):
     x = to_layout(np.array([[[[1, 2], [3, 4]]]], dtype), layout)
     boxes = np.array([[0, 0.5, 0.5, 1, 1, 0], [0, 0.5, 0.5, 1, 1, np.pi / 2]], dtype)
-    out = from_layout(roicy.roi_align_rotated(x, boxes, 2, sampling_ratio=2, layout=layout), layout)
-    np.testing.assert_allclose(
-        out[:, 0], [[[1, 1.25], [1.5, 1.75]], [[1.5, 1], [1.75, 1.25]]], rtol=1e-6
-    )
     turned = boxes * np.array([1, 1, 1, 1, 1, -1], dtype)
-    options = {"sampling_ratio": 2, "layout": layout, "clockwise": True}
-    assert_same_bits(from_layout(roicy.roi_align_rotated(x, turned, 2, **options), layout), out)
+    options = {"sampling_ratio": 2, "layout": layout}
+    out = roicy.roi_align_rotated(x, boxes, 2, **options)
+    expected = [[[1, 1.25], [1.5, 1.75]], [[1.5, 1], [1.75, 1.25]]]
+    np.testing.assert_allclose(from_layout(out, layout)[:, 0], expected, rtol=1e-6)
+    assert_same_bits(roicy.roi_align_rotated(x, turned, 2, clockwise=True, **options), out)
 
 
 @pytest.mark.parametrize("clockwise", [False, True])
@@ -269,42 +243,32 @@ def test_turning_the_map(layout, isa, rng):
     )
 
 
-class TestBits:
-    """Results have the same bits in all ways; test_determinism.py has more of them."""
+@pairs(bins=[(1, 9), (1, 1)], isa=ISAS)
+def test_windows_beyond_a_tile(bins, isa, rng):
+    """Bins are loaded by themselves, and those that are too large in stretches of taps."""
+    x = rng.standard_normal((1, 17, 450, 450)).astype(np.float32)
+    boxes = long_boxes(2, 450)
+    boxes[1, 3:5] = 300, 310
+    grad = rng.standard_normal((2, 17, *bins)).astype(np.float32)
+    ways = (("NCHW", 1), ("NCHW", 2), ("NHWC", 1), ("NHWC", 2))
+    out, grad_input, _ = same_passes("roi_align_rotated", x, boxes, grad, ways)
+    ones = roicy.roi_align_rotated(np.ones_like(x), boxes[1:], bins)
+    np.testing.assert_allclose(ones, 1, rtol=1e-4)
+    pooled, spread = (np.vdot(*map(np.float64, pair)) for pair in ((out, grad), (x, grad_input)))
+    np.testing.assert_allclose(pooled, spread, atol=1e-3)
 
-    @pairs(bins=[(1, 9), (1, 1)], isa=ISAS)
-    def test_windows_beyond_a_tile(self, bins, isa, rng):
-        """Bins are loaded by themselves, and those that are too large in stretches of taps."""
-        side = 450
-        x = rng.standard_normal((1, 17, side, side)).astype(np.float32)
-        boxes = long_boxes(2, side).astype(np.float32)
-        boxes[1, 3:5] = 300, 310
-        grad = rng.standard_normal((2, 17, *bins)).astype(np.float32)
-        out, grad_input, _ = same_passes("roi_align_rotated", x, boxes, grad, FEW_WAYS)
-        one = [np.ones_like(a) for a in (x, grad)]
-        ones = roicy.roi_align_rotated(one[0], boxes[1:], bins)
-        np.testing.assert_allclose(ones, 1, rtol=1e-4)
-        np.testing.assert_allclose(
-            np.vdot(out.astype(np.float64), grad),
-            np.vdot(x.astype(np.float64), grad_input),
-            atol=1e-3,
-        )
 
-    @pairs(small=[np.float16, np.uint8], layout=LAYOUTS, isa=ISAS)
-    def test_small_types(self, small, layout, isa, rng):
-        x = rng.integers(0, 200, (2, 33, 12, 14)).astype(small)
-        boxes = rotated_boxes(rng, 2, 9, (12, 14), np.float32)
-        out = roicy.roi_align_rotated(to_layout(x, layout), boxes, (2, 3), layout=layout)
-        wide = roicy.roi_align_rotated(
-            to_layout(x.astype(np.float32), layout), boxes, (2, 3), layout=layout
-        )
+@pairs(small=[np.float16, np.uint8], layout=LAYOUTS, isa=ISAS)
+def test_small_types(small, layout, isa, rng):
+    for boxes, sides, bins in (
+        (rotated_boxes(rng, 2, 9, (12, 14), np.float32), (12, 14), (2, 3)),
+        (long_boxes(4, 120), (120, 130), (1, 20)),
+    ):
+        x = to_layout(rng.integers(0, 200, (2, 33, *sides)).astype(small), layout)
+        out = roicy.roi_align_rotated(x, boxes, bins, layout=layout)
+        wide = roicy.roi_align_rotated(x.astype(np.float32), boxes, bins, layout=layout)
         assert_same_bits(out, wide.astype(out.dtype))
         assert out.dtype == (np.float32 if small is np.uint8 else small)
-        long = long_boxes(4, 120).astype(np.float32)
-        x = to_layout(rng.integers(0, 200, (1, 32, 120, 130)).astype(small), layout)
-        out = roicy.roi_align_rotated(x, long, (1, 20), layout=layout)
-        wide = roicy.roi_align_rotated(x.astype(np.float32), long, (1, 20), layout=layout)
-        assert_same_bits(out, wide.astype(out.dtype))
 
 
 class TestEdges:
@@ -331,9 +295,8 @@ class TestEdges:
         ones = np.ones((1, 1, 30, 40), dtype)
         for numbers in ((20, 15, size, size), (20, 15, size, 3), (size, -size, 5, size)):
             boxes = np.array([[0, *numbers, angle]], dtype)
-            out = roicy.roi_align_rotated(ones, boxes, 3)
-            grad = roicy.roi_align_rotated_backward(out, boxes, ones.shape)
-            of_boxes = roicy.roi_align_rotated_backward_boxes(out, ones, boxes)
+            g = np.ones((1, 1, 3, 3), dtype)
+            out, grad, of_boxes = passes("roi_align_rotated", ones, boxes, g)
             assert 0 <= out.min() <= out.max() <= 1 + 1e-6
             assert np.isfinite(grad).all()
             assert np.isfinite(of_boxes).all()
@@ -376,24 +339,19 @@ class TestEdges:
             roicy.roi_align_rotated(self.x, boxes, 2, 2.0)
 
     def test_rounded_index(self):
-        x = np.zeros((300, 1, 2, 2), np.float16)
         boxes = np.zeros((1, 6), np.float16)
-        many = np.broadcast_to(x[:1], (5000, 1, 2, 2))
         boxes[0, 0] = 2048
+        many = np.broadcast_to(np.float16(0), (5000, 1, 2, 2))
         with pytest.raises(ValueError, match="batch index 2048 in float16, which is exact to 2048"):
             roicy.roi_align_rotated(many, boxes, 1)
 
     def test_nothing(self, dtype, layout):
-        x, boxes = np.ones((2, 3, 4, 5), dtype), np.ones((0, 6), dtype)
-        grad = np.ones(to_layout(np.ones((0, 3, 2, 2)), layout).shape, dtype)
-        x = to_layout(x, layout)
-        out = roicy.roi_align_rotated(x, boxes, 2, layout=layout)
-        assert out.shape == grad.shape
-        assert not roicy.roi_align_rotated_backward(grad, boxes, x.shape, layout=layout).any()
-        of_boxes = roicy.roi_align_rotated_backward_boxes(grad, x, boxes, layout=layout)
-        assert of_boxes.shape == (0, 6)
-        empty = np.ones((2, 0, 4, 5), dtype)
-        assert roicy.roi_align_rotated(empty, np.ones((3, 6)), 2).shape == (3, 0, 2, 2)
+        x, grad, boxes = (np.ones(shape, dtype) for shape in ((2, 3, 4, 5), (0, 3, 2, 2), (0, 6)))
+        out, of_input, of_boxes = passes("roi_align_rotated", x, boxes, grad, layout)
+        assert_same_bits(out, grad)
+        assert_same_bits(of_input, np.zeros_like(x))
+        assert_same_bits(of_boxes, boxes)
+        assert roicy.roi_align_rotated(x[:, :0], np.ones((3, 6)), 2).shape == (3, 0, 2, 2)
 
     def test_nan_spreads_to_bins_that_read_it(self, layout, isa):
         x = np.zeros((1, 2, 20, 20))

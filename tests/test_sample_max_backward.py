@@ -136,12 +136,8 @@ def test_central_differences(products, layout, rng):
         out = roicy.roi_align_max(to_layout(values, layout), boxes, (2, 3), **options)
         return (from_layout(out, layout) * grad).sum()
 
-    result = from_layout(
-        roicy.roi_align_max_backward(
-            to_layout(grad, layout), to_layout(x, layout), boxes, **options
-        ),
-        layout,
-    )
+    given = to_layout(grad, layout), to_layout(x, layout), boxes
+    result = from_layout(roicy.roi_align_max_backward(*given, **options), layout)
     expected = np.zeros_like(x)
     for at in np.ndindex(*x.shape):
         moved = [x.copy(), x.copy()]
@@ -179,21 +175,21 @@ def test_ties():
 @both
 def test_samples_off_the_map(products):
     """They count as 0 and come first, so that what is not above 0 gets no gradient."""
-    box = np.array([[0, 3, 1, 9, 3]], np.float32)  # in columns 3.5 and beyond the map
-    one = np.ones((1, 1, 1, 1), np.float32)
+
+    def grad(value, *corners, ratio=3):
+        """Return the sum of the gradient of a map of one value."""
+        x, box = np.full((1, 1, 6, 6), value, np.float32), np.array([[0, *corners]], np.float32)
+        one = np.ones((1, 1, 1, 1), np.float32)
+        return roicy.roi_align_max_backward(one, x, box, 1, ratio, True, products=products).sum()
+
+    half, inside = (3, 1, 9, 3), (1.2, 1.2, 4.2, 4.2)  # in columns 3.5 and beyond the map
     for value in (-5, 0):
-        x = np.full((1, 1, 6, 6), value, np.float32)
-        grad = roicy.roi_align_max_backward(one, x, box, 1, 3, True, products=products)
-        assert not grad.any()
-        inside = np.array([[0, 1.2, 1.2, 4.2, 4.2]], np.float32)
-        assert roicy.roi_align_max_backward(one, x, inside, 1, 3, True, products=products).any()
-    x = np.full((1, 1, 6, 6), 5, np.float32)
-    grad = roicy.roi_align_max_backward(one, x, box, 1, 3, True, products=products)
-    assert grad.sum() == 1 if not products else 0 < grad.sum() <= 1
+        assert grad(value, *half) == 0
+        assert grad(value, *inside) > 0
+    assert 0 < grad(5, *half) <= 1
+    assert products or grad(5, *half) == 1
     # wholly off the map; inverted, whose adaptive grid has no samples
-    for coordinates in ([100, 0, 110, 5], [4, 4, 1, 1]):
-        box = np.array([[0, *coordinates]], np.float32)
-        assert not roicy.roi_align_max_backward(one, x, box, 1, 0, True, products=products).any()
+    assert grad(5, 100, 0, 110, 5, ratio=0) == grad(5, 4, 4, 1, 1, ratio=0) == 0
 
 
 @both
@@ -201,17 +197,18 @@ def test_not_a_number(products, dtype, layout):
     """A NaN wins nothing, and what it leaves gets the gradient; nor does it reach the gradient."""
     x = np.full((1, 17, 6, 6), np.nan, dtype)
     boxes = np.array([[0, 1, 1, 4, 4]], dtype)
-    grad = to_layout(np.ones((1, 17, 1, 1), dtype), layout)
-    options = {"sampling_ratio": 2, "products": products, "layout": layout}
-    assert not roicy.roi_align_max_backward(grad, to_layout(x, layout), boxes, **options).any()
+    one = np.ones((1, 17, 1, 1), dtype)
+    options = {"sampling_ratio": 2, "products": products}
+
+    def result():
+        given = (to_layout(one, layout), to_layout(x, layout), boxes)
+        return from_layout(roicy.roi_align_max_backward(*given, layout=layout, **options), layout)
+
+    assert not result().any()
     x[..., 2:, :3] = 1  # of the samples at (1.75, 3.25), one pair reads no NaN
-    result = roicy.roi_align_max_backward(grad, to_layout(x, layout), boxes, **options)
-    result = from_layout(result, layout)
-    expected, _, _ = reference.roi_align_max_backward(
-        from_layout(grad, layout), x, boxes, products, sampling_ratio=2
-    )
+    expected, _, _ = reference.roi_align_max_backward(one, x, boxes, products, sampling_ratio=2)
     assert expected.any()
-    np.testing.assert_array_equal(result, expected)
+    np.testing.assert_array_equal(result(), expected)
 
 
 @both
@@ -244,23 +241,18 @@ def test_bins_larger_than_the_tile(products, rng):
             assert_within(from_layout(result, layout), expected, bound)
 
 
-def test_empty(layout):
-    """Zeros, also in arrays of the caller's."""
-    boxes = np.array([[0, 0, 0, 3, 3]], np.float32)
-    shapes = ((0, (2, 3, 4, 5)), (1, (2, 0, 4, 5)), (1, (2, 3, 0, 5)), (0, (0, 3, 4, 5)))
-    for count, shape in shapes:
-        x = to_layout(np.ones(shape, np.float32), layout)
-        grad = to_layout(np.ones((count, shape[1], 2, 2), np.float32), layout)
-        out = np.full_like(x, np.nan)
-        result = roicy.roi_align_max_backward(grad, x, boxes[:count], layout=layout, out=out)
-        assert result is out
-        np.testing.assert_array_equal(out, 0)
-    # an image without boxes
-    x = to_layout(np.ones((3, 2, 4, 5), np.float32), layout)
-    grad = to_layout(np.ones((1, 2, 2, 2), np.float32), layout)
+@pytest.mark.parametrize(
+    ("count", "shape"),
+    [(0, (2, 3, 4, 5)), (1, (2, 0, 4, 5)), (1, (2, 3, 0, 5)), (0, (0, 3, 4, 5)), (1, (3, 2, 4, 5))],
+)
+def test_images_without_boxes(count, shape, layout):
+    """Their gradients are zeros, also in arrays of the caller's.  A box is of the first image."""
+    boxes = np.array([[0, 0, 0, 3, 3]], np.float32)[:count]
+    x = to_layout(np.ones(shape, np.float32), layout)
+    grad = to_layout(np.ones((count, shape[1], 2, 2), np.float32), layout)
     out = np.full_like(x, np.nan)
-    roicy.roi_align_max_backward(grad, x, boxes, layout=layout, out=out)
-    assert out[0].any()
+    assert roicy.roi_align_max_backward(grad, x, boxes, layout=layout, out=out) is out
+    assert out[:1].any() == (count > 0 and x.size > 0)
     np.testing.assert_array_equal(out[1:], 0)
 
 
@@ -271,20 +263,14 @@ def test_arguments():
     for error, message, changed in (
         (TypeError, "products: 1, expected True or False", {"products": 1}),
         (ValueError, "sampling_ratio: 1025, .* -2147483648 to 1024", {"sampling_ratio": 1025}),
-        (
-            ValueError,
-            r"grad_output: shape \(1, 3, 2, 2\), expected \(1, 2, 2, 2\), for 1 boxes",
-            {"grad_output": np.ones((1, 3, 2, 2), np.float32)},
-        ),
-        (
-            TypeError,
-            "dtype float32, expected float64, in which the input of float64 is computed",
-            {"input": x.astype(np.float64)},
-        ),
+        (ValueError, r"grad_output: shape \(1, 3, 2, 2\), expected \(1, 2, 2, 2\), for 1 boxes",
+         {"grad_output": np.ones((1, 3, 2, 2), np.float32)}),
+        (TypeError, "dtype float32, expected float64, in which the input of float64 is computed",
+         {"input": x.astype(np.float64)}),
         (ValueError, r"boxes\[0\]: y1 is nan", {"boxes": boxes * [1, 1, np.nan, 1, 1]}),
         (ValueError, "out: overlaps memory that the call reads", {"out": x}),
         (TypeError, "out: dtype float64, expected float32", {"out": np.full(x.shape, 7.0)}),
-    ):
+    ):  # fmt: skip
         given = {"out": np.full_like(x, 7)} | right | changed
         before = given["out"].copy()
         with pytest.raises(error, match=message):
