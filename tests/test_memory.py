@@ -4,12 +4,11 @@ import ctypes
 import mmap
 import os
 import pathlib
-import subprocess
-import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from conftest import python, to_layout
 
 import roicy
 from roicy._kernels import machine
@@ -41,11 +40,7 @@ def address(array):
 
 def test_the_next_result_has_the_memory_of_one_that_is_gone():
     first = result()
-    assert (first.flags.c_contiguous, first.flags.writeable, first.flags.aligned) == (
-        True,
-        True,
-        True,
-    )
+    assert first.flags.carray
     where = address(first)
     view = first[3:, ::2].transpose(0, 2, 3, 1)
     del first
@@ -80,17 +75,15 @@ def test_large_results_begin_on_a_cache_line(monkeypatch, least):
     monkeypatch.setattr(_memory, "LEAST", least)
     monkeypatch.setattr(_memory, "ON_LINES", 1 << 14)
     results = [result(boxes=boxes) for boxes in (60, 70, 80)]
-    grad = np.ones((1, 7, 7, 16), np.float32)
-    results += [
-        roicy.roi_align_backward(
-            grad, np.array([[0, 1, 1, 7, 7]], np.float32), (1, 41, 41, 16), layout="NHWC"
-        )
-        for _ in range(3)
-    ]
-    assert [address(out) % 64 for out in results] == [0] * 6
-    for out in results[3:]:
+    grad, box = np.ones((1, 7, 7, 16), np.float32), np.array([[0, 1, 1, 7, 7]], np.float32)
+    for _ in range(3):
+        shape = (1, 41, 41, 16)
+        results.append(roicy.roi_align_backward(grad, box, shape, layout="NHWC"))
         # the sum has 784 numbers of float32
-        np.testing.assert_allclose(out.sum(), 49 * 16, rtol=1e-5)
+        np.testing.assert_allclose(results[-1].sum(), 49 * 16, rtol=1e-5)
+    x = np.ones((1, 16, 9, 9), np.float32)
+    results += roicy.roi_pool(x, np.repeat(box, 20, axis=0), 7, return_argmax=True)
+    assert [address(out) % 64 for out in results] == [0] * 8
 
 
 def test_no_more_is_kept_than_was_asked_for(monkeypatch):
@@ -111,12 +104,8 @@ def test_no_more_is_kept_than_was_asked_for(monkeypatch):
 def test_gradients_in_memory_that_is_not_zero(rng, layout, channels):
     """Gradients of pixels that no box reads, and of images without boxes, are zero."""
     boxes = np.array([[1, 1, 1, 7, 7], [1, 3, 2, 20, 20]], np.float32)
-    shape, grad_shape = (
-        ((3, channels, 28, 28), (2, channels, 3, 3))
-        if layout == "NCHW"
-        else ((3, 28, 28, channels), (2, 3, 3, channels))
-    )
-    grad = rng.standard_normal(grad_shape).astype(np.float32)
+    grad = to_layout(rng.standard_normal((2, channels, 3, 3)).astype(np.float32), layout)
+    shape = (3, channels, 28, 28) if layout == "NCHW" else (3, 28, 28, channels)
     first = roicy.roi_align_backward(grad, boxes, shape, layout=layout)
     expected, where = first.copy(), address(first)
     first[...] = np.nan
@@ -142,24 +131,16 @@ def test_nobody_waits():
 
 
 def test_threads():
-    wrong = []
-
     def work(seed):
-        sizes = np.random.default_rng(seed).integers(20, 200, 150)
         held = []
-        for i, boxes in enumerate(sizes):
+        for i, boxes in enumerate(np.random.default_rng(seed).integers(20, 200, 100)):
             held.append((result(int(boxes), value=seed + i, num_threads=1), seed + i))
             if len(held) > 3:
                 out, value = held.pop(0)
-                if not (out == value).all():
-                    wrong.append(value)
+                assert (out == value).all()
 
-    threads = [threading.Thread(target=work, args=(1000 * t,)) for t in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
+    with ThreadPoolExecutor(6) as pool:
+        assert not any(pool.map(work, range(0, 6000, 1000)))
     assert sum(block.nbytes for block in _memory._kept) <= _memory.most
 
 
@@ -201,19 +182,9 @@ def test_the_system_may_take_what_is_kept():
     assert freed(machine.free_lazily) > 0.9
 
 
-def python(code, **environment):
-    code = "import numpy as np, roicy\nfrom roicy._machine import _memory\n" + code
-    return subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env=os.environ | environment,
-        check=False,
-    )
-
-
 LARGE = """
+import os, sys, numpy as np, roicy
+from roicy._machine import _memory
 boxes = np.array([[0, 1, 1, 7, 7]] * 800, np.float32)
 out = roicy.roi_align(np.ones((1, 256, 9, 9), np.float32), boxes, 7)
 """
@@ -221,22 +192,16 @@ out = roicy.roi_align(np.ones((1, 256, 9, 9), np.float32), boxes, 7)
 
 def test_the_limit_is_set_by_the_environment():
     show = LARGE + "del out; print([block.nbytes for block in _memory._kept])"
-    assert python(show).stdout.split() == ["[40140800]"]
-    assert python(show, ROICY_KEEP_BYTES="40140800").stdout.split() == ["[40140800]"]
-    assert python(show, ROICY_KEEP_BYTES="40140799").stdout.split() == ["[]"]
-    assert python(show, ROICY_KEEP_BYTES="0").stdout.split() == ["[]"]
-    assert (
-        "ImportError: ROICY_KEEP_BYTES='1 GB': expected a number of bytes"
-        in python("", ROICY_KEEP_BYTES="1 GB").stderr
-    )
+    for most, kept in (("", [40140800]), ("40140800", [40140800]), ("40140799", []), ("0", [])):
+        environment = {"ROICY_KEEP_BYTES": most} if most else {}
+        assert python(show, **environment).stdout.split() == [str(kept)]
+    expected = "ImportError: ROICY_KEEP_BYTES='1 GB': expected a number of bytes"
+    assert expected in python("import roicy", ROICY_KEEP_BYTES="1 GB").stderr
 
 
 def test_results_that_outlive_the_interpreter():
-    done = python(
-        LARGE
-        + "import builtins, sys; builtins.kept = out; sys.modules['numpy'].kept = out; "
-        + "cycle = [out]; cycle.append(cycle)"
-    )
+    code = "import builtins; builtins.kept = np.kept = out; cycle = [out]; cycle.append(cycle)"
+    done = python(LARGE + code)
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -253,4 +218,4 @@ os.waitpid(child, 0)
 _memory._lock.release()
 print(len(_memory._kept))
 """
-    assert python("import os\n" + LARGE + code).stdout.split() == ["0", "False", "1"]
+    assert python(LARGE + code).stdout.split() == ["0", "False", "1"]
