@@ -26,61 +26,44 @@ def container(tmp_path):
     return make
 
 
-@pytest.mark.parametrize(
-    ("membership", "files", "cpus"),
-    [
-        (
-            "0::/a/b\n",
-            {
-                "cpu.max": "max 100000\n",
-                "a/cpu.max": "150000 100000\n",
-                "a/b/cpu.max": "400000 100000\n",
-            },
-            1.5,
-        ),
-        # At the root of a container, the path is that of the host.
-        ("0::/host/path\n", {"cpu.max": "200000 100000\n"}, 2),
-        # These are cgroups 1.
-        (
-            "5:memory:/x\n4:cpu,cpuacct:/x\n",
-            {
-                "cpu,cpuacct/x/cpu.cfs_quota_us": "50000\n",
-                "cpu,cpuacct/x/cpu.cfs_period_us": "100000\n",
-                "cpu,cpuacct/cpu.cfs_quota_us": "-1\n",
-            },
-            0.5,
-        ),
-        (
-            "4:cpu:/x\n",
-            {"cpu/x/cpu.cfs_quota_us": "-1\n", "cpu/x/cpu.cfs_period_us": "100000\n"},
-            math.inf,
-        ),
-        ("0::/\n", {}, math.inf),
-        ("0::/\n", {"cpu.max": "max 100000\n"}, math.inf),
-        ("0::/\n", {"cpu.max": "nonsense\n"}, math.inf),
-        ("0::/\n", {"cpu.max": "100000 0\n"}, math.inf),
-        ("\nnonsense\n0::/\n", {"cpu.max": "300000 100000\n"}, 3),
-    ],
-)
+CPUS = [
+    ("0::/a/b\n", {
+        "cpu.max": "max 100000\n", "a/cpu.max": "150000 100000\n",
+        "a/b/cpu.max": "400000 100000\n",
+    }, 1.5),
+    # At the root of a container, the path is that of the host.
+    ("0::/host/path\n", {"cpu.max": "200000 100000\n"}, 2),
+    # These are cgroups 1.
+    ("5:memory:/x\n4:cpu,cpuacct:/x\n", {
+        "cpu,cpuacct/x/cpu.cfs_quota_us": "50000\n",
+        "cpu,cpuacct/x/cpu.cfs_period_us": "100000\n",
+        "cpu,cpuacct/cpu.cfs_quota_us": "-1\n",
+    }, 0.5),
+    ("4:cpu:/x\n", {
+        "cpu/x/cpu.cfs_quota_us": "-1\n", "cpu/x/cpu.cfs_period_us": "100000\n",
+    }, math.inf),
+    ("0::/\n", {}, math.inf),
+    ("0::/\n", {"cpu.max": "max 100000\n"}, math.inf),
+    ("0::/\n", {"cpu.max": "nonsense\n"}, math.inf),
+    ("0::/\n", {"cpu.max": "100000 0\n"}, math.inf),
+    ("\nnonsense\n0::/\n", {"cpu.max": "300000 100000\n"}, 3),
+]  # fmt: skip
+MEMORY = [
+    ("0::/a\n", {"memory.max": "max\n", "a/memory.max": "1000000\n"}, 1000000),
+    ("4:memory:/b\n", {
+        "memory/memory.limit_in_bytes": "9223372036854771712\n",
+        "memory/b/memory.limit_in_bytes": "5000\n",
+    }, 5000),
+    ("0::/absent\n", {"memory.max": "max\n"}, math.inf),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("membership", "files", "cpus"), CPUS)
 def test_cpus(container, membership, files, cpus):
     assert _limits.cgroup_cpus(*container(membership, files)) == cpus
 
 
-@pytest.mark.parametrize(
-    ("membership", "files", "memory"),
-    [
-        ("0::/a\n", {"memory.max": "max\n", "a/memory.max": "1000000\n"}, 1000000),
-        (
-            "4:memory:/b\n",
-            {
-                "memory/memory.limit_in_bytes": "9223372036854771712\n",
-                "memory/b/memory.limit_in_bytes": "5000\n",
-            },
-            5000,
-        ),
-        ("0::/absent\n", {"memory.max": "max\n"}, math.inf),
-    ],
-)
+@pytest.mark.parametrize(("membership", "files", "memory"), MEMORY)
 def test_memory(container, membership, files, memory):
     assert _limits.cgroup_memory(*container(membership, files)) == memory
 
@@ -94,13 +77,9 @@ def test_no_control_groups(tmp_path):
 def test_a_result_larger_than_memory(name):
     x = np.ones((1, 8, 6, 6), np.float32)
     boxes = np.array([[0, 0, 0, 3, 3]], np.float32)
-    with pytest.raises(
-        MemoryError,
-        match=(
-            r"the result of shape \(1, 8, 16777216, 16777216\) and "
-            r"dtype float32 takes 9007199254740992 bytes, more than there are"
-        ),
-    ):
+    message = r"the result of shape \(1, 8, 16777216, 16777216\) and dtype float32 takes "
+    message += "9007199254740992 bytes, more than there are"
+    with pytest.raises(MemoryError, match=message):
         getattr(roicy, name)(x, boxes, 2**24)
     with pytest.raises(MemoryError, match="the result of shape"):
         roicy.roi_align_backward(
