@@ -152,22 +152,19 @@ def source_channels(operator, channels, bins, p, q):
 
 
 def _bins(operator, boxes, bins, shape, dtype, parameters):
-    """Yield (k, image, p, q, channels, pixels in y, pixels in x) of every bin of every box."""
+    """Yield (k, image, p, q, channels, pixels and weights in y, and in x) of every bin of every
+    box.
+    """
     _, c, h, w = shape
     channels = c // (bins[0] * bins[1]) if operator.startswith("ps") else c
     for k, box in enumerate(boxes):
-        ys, xs = axes(operator, box, bins, (h, w), dtype, **parameters)
-        for p in range(bins[0]):
-            for q in range(bins[1]):
-                yield (
-                    k,
-                    int(box[0]),
-                    p,
-                    q,
-                    source_channels(operator, channels, bins, p, q),
-                    ys[p],
-                    xs[q],
-                )
+        ys, xs = (
+            [(np.array([*bin], int), np.array([*bin.values()], np.longdouble)) for bin in axis]
+            for axis in axes(operator, box, bins, (h, w), dtype, **parameters)
+        )
+        for p, q in np.ndindex(*bins):
+            read = source_channels(operator, channels, bins, p, q)
+            yield k, int(box[0]), p, q, read, ys[p], xs[q]
 
 
 def _output(operator, boxes, bins, c):
@@ -178,11 +175,11 @@ def forward(operator, input, boxes, bins, dtype=None, **parameters):
     """Return a weighted sum for each bin, in long double."""
     dtype = dtype or input.dtype.type
     out = np.zeros(_output(operator, boxes, bins, input.shape[1]), np.longdouble)
-    for k, n, p, q, channels, ys, xs in _bins(
+    for k, n, p, q, channels, (rows, by_row), (columns, by_column) in _bins(
         operator, boxes, bins, input.shape, dtype, parameters
     ):
-        window = input[n][np.ix_(channels, [*ys], [*xs])].astype(np.longdouble)
-        out[k, :, p, q] = window @ _weights(xs) @ _weights(ys)
+        window = input[n, channels[:, None, None], rows[:, None], columns]
+        out[k, :, p, q] = window.astype(np.longdouble) @ by_column @ by_row
     return out
 
 
@@ -190,17 +187,13 @@ def backward(operator, grad_output, boxes, shape, dtype=None, **parameters):
     """Return the gradient of the input, in long double."""
     dtype = dtype or grad_output.dtype.type
     grad = np.zeros(shape, np.longdouble)
-    for k, n, p, q, channels, ys, xs in _bins(
+    for k, n, p, q, channels, (rows, by_row), (columns, by_column) in _bins(
         operator, boxes, grad_output.shape[2:], shape, dtype, parameters
     ):
         given = grad_output[k, :, p, q].astype(np.longdouble)
-        weights = np.outer(_weights(ys), _weights(xs))
-        grad[n][np.ix_(channels, [*ys], [*xs])] += given[:, None, None] * weights
+        shares = given[:, None, None] * (by_row[:, None] * by_column)
+        grad[n, channels[:, None, None], rows[:, None], columns] += shares
     return grad
-
-
-def _weights(axis):
-    return np.array([*axis.values()], np.longdouble)
 
 
 def roi_pool(input, boxes, bins, **parameters):
@@ -208,15 +201,15 @@ def roi_pool(input, boxes, bins, **parameters):
     lowest = np.finfo(input.dtype).min
     out = np.zeros(_output("roi_pool", boxes, bins, input.shape[1]), input.dtype)
     argmax = np.full(out.shape, -1, np.int32)
-    for k, n, p, q, channels, ys, xs in _bins(
+    for k, n, p, q, channels, (rows, _), (columns, _) in _bins(
         "roi_pool", boxes, bins, input.shape, input.dtype.type, parameters
     ):
-        if not (ys and xs):
+        if not (rows.size and columns.size):
             continue
         for c in channels:
             best, at = lowest, -1
-            for y in sorted(ys):
-                for x in sorted(xs):
+            for y in rows:
+                for x in columns:
                     if input[n, c, y, x] > best:
                         best, at = input[n, c, y, x], y * input.shape[3] + x
             out[k, c, p, q], argmax[k, c, p, q] = best, at
