@@ -4,7 +4,17 @@ import math
 import mmap
 
 import numpy as np
-from conftest import DTYPES, ISAS, LAYOUTS, SUMS, WITH_BOX_GRADIENTS, operator, pairs, taken
+from conftest import (
+    DTYPES,
+    ISAS,
+    LAYOUTS,
+    SUMS,
+    WITH_BOX_GRADIENTS,
+    operator,
+    pairs,
+    taken,
+    to_layout,
+)
 from fences import fence, fenced, needs_fences
 
 import roicy
@@ -12,90 +22,64 @@ import roicy
 ALL = (*SUMS, "roi_pool", "roi_align_max")
 
 
+def check_call(function, given, at_end, **options):
+    """Check that a call gives the same if its arrays, and its result, are beside such pages.
+
+    Return the result and what was given, in such places.
+    """
+    expected = function(*given, **options)
+    given = [fenced(one, at_end) if isinstance(one, np.ndarray) else one for one in given]
+    out = fenced(np.full_like(expected, np.nan), at_end)
+    np.testing.assert_array_equal(function(*given, out=out, **options), expected)
+    return out, given
+
+
 @needs_fences
-@pairs(
-    name=ALL,
-    at_end=[False, True],
-    layout=LAYOUTS,
-    dtype=DTYPES,
-    isa=ISAS,
-)
+@pairs(name=ALL, at_end=[False, True], layout=LAYOUTS, dtype=DTYPES, isa=ISAS)
 def test_nothing_beyond_arrays_is_touched(name, at_end, layout, dtype, isa, rng):
     """Maps and windows are narrower or wider than a vector; channel blocks are whole or partial."""
+    pool, backward, bins = operator(name), operator(name, "_backward"), (2, 3)
     for width in (1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 23, 33):
         for channels in (3, 16, 20):
-            x = rng.standard_normal(
-                (1, channels * (6 if name.startswith("ps_") else 1), 3, width)
-            ).astype(dtype)
+            of_input = channels * (6 if name.startswith("ps_") else 1)
+            x = to_layout(rng.standard_normal((1, of_input, 3, width)).astype(dtype), layout)
             boxes = np.array(
                 [[0, -1, -1, width, 3], [0, width / 2, 1, width - 1, 2], [0, 0, 0, 2, 2]], dtype
             )
-            if layout == "NHWC":
-                x = np.ascontiguousarray(x.transpose(0, 2, 3, 1))
-            x, boxes = fenced(x, at_end), fenced(boxes, at_end)
-            expected = operator(name)(x.copy(), boxes, (2, 3), layout=layout)
-            out = fenced(np.full_like(expected, np.nan), at_end)
-            np.testing.assert_array_equal(
-                operator(name)(x, boxes, (2, 3), layout=layout, out=out), expected
-            )
+            out, (x, boxes, _) = check_call(pool, (x, boxes, bins), at_end, layout=layout)
             grad = fenced(rng.standard_normal(out.shape).astype(dtype), at_end)
-            given = [grad, boxes, x.shape]
-            if name == "roi_align_max":
-                given = [grad, x, boxes]
-            elif name == "roi_pool":
-                argmax = roicy.roi_pool(x, boxes, (2, 3), layout=layout, return_argmax=True)[1]
-                given.insert(1, fenced(argmax, at_end))
-            backward = operator(name, "_backward")
-            copies = [np.array(one) if isinstance(one, np.ndarray) else one for one in given]
-            expected = backward(*copies, layout=layout)
-            out = fenced(np.full_like(x, np.nan), at_end)
-            np.testing.assert_array_equal(backward(*given, layout=layout, out=out), expected)
+            read = (x, boxes) if name == "roi_align_max" else (boxes, x.shape)
+            if name == "roi_pool":
+                read = (pool(x, boxes, bins, layout=layout, return_argmax=True)[1], *read)
+            check_call(backward, (grad, *read), at_end, layout=layout)
             if name in WITH_BOX_GRADIENTS:
                 operator(name, "_backward_boxes")(grad, x, boxes, layout=layout)
 
 
 @needs_fences
-@pairs(
-    name=ALL,
-    count=[1, 3, 60],
-    layout=LAYOUTS,
-    dtype=DTYPES,
-    isa=ISAS,
-)
+@pairs(name=ALL, count=[1, 3, 60], layout=LAYOUTS, dtype=DTYPES, isa=ISAS)
 def test_rows_that_no_box_reads_are_left_alone(name, count, layout, dtype, isa, rng):
     """Rows far from all boxes are not touched, since a map may be a file that is read on demand."""
-    height, width, channels = (
-        48,
-        mmap.PAGESIZE // np.dtype(dtype).itemsize // 4,
-        20 * (6 if name.startswith("ps_") else 1),
-    )
-    shape, row_axis = (
-        ((channels, height, width), 1) if layout == "NCHW" else ((height, width, channels), 0)
-    )
-    x = np.frombuffer(mmap.mmap(-1, math.prod(shape) * np.dtype(dtype).itemsize), dtype).reshape(
-        shape
-    )
+    height, width = 48, mmap.PAGESIZE // np.dtype(dtype).itemsize // 4
+    channels = 20 * (6 if name.startswith("ps_") else 1)
+    shape = (channels, height, width) if layout == "NCHW" else (height, width, channels)
+    memory = mmap.mmap(-1, math.prod(shape) * np.dtype(dtype).itemsize)
+    x = np.frombuffer(memory, dtype).reshape(shape)
     x[...] = rng.standard_normal(shape)
     low = rng.uniform((-4, 18), (width, 24), (count, 2))
-    boxes = np.column_stack([np.zeros(count), low, low + rng.uniform(2, 5, (count, 2))]).astype(
-        dtype
-    )
-    parameters = taken(name, sampling_ratio=2)
-    expected = operator(name)(x[None].copy(), boxes, (2, 3), layout=layout, **parameters)
+    boxes = np.column_stack([np.zeros(count), low, low + rng.uniform(2, 5, (count, 2))])
+    boxes, options = boxes.astype(dtype), {"layout": layout} | taken(name, sampling_ratio=2)
+    expected = operator(name)(x[None].copy(), boxes, (2, 3), **options)
     for rows in (slice(0, 16), slice(32, 48)):
-        for part in x[:, rows] if row_axis else [x[rows]]:
+        for part in x[:, rows] if layout == "NCHW" else [x[rows]]:
             fence(part)
     for threads in (1, 3):
-        np.testing.assert_array_equal(
-            operator(name)(
-                x[None], boxes, (2, 3), layout=layout, num_threads=threads, **parameters
-            ),
-            expected,
-        )
+        found = operator(name)(x[None], boxes, (2, 3), num_threads=threads, **options)
+        np.testing.assert_array_equal(found, expected)
     if name in WITH_BOX_GRADIENTS:
-        operator(name, "_backward_boxes")(expected, x[None], boxes, layout=layout, **parameters)
+        operator(name, "_backward_boxes")(expected, x[None], boxes, **options)
     if name == "roi_align_max":
-        roicy.roi_align_max_backward(expected, x[None], boxes, layout=layout, **parameters)
+        roicy.roi_align_max_backward(expected, x[None], boxes, **options)
 
 
 @needs_fences
