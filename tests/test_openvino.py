@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from turned import make
 
 from roicy.compat import openvino
 
@@ -57,3 +58,12 @@ def test_psroi_pooling(mode, high, parts, rng):
     x, boxes, images = problem(rng, high)
     coords = np.concatenate([images[:, None], boxes], axis=1, dtype=np.float32)
     agree("psroi_pooling", (x, coords), 2, 2, 0.5, *parts, mode)
+
+
+@pytest.mark.parametrize("clockwise", [False, True])
+@pytest.mark.parametrize("ratio", [0, 2])
+def test_roi_align_rotated(ratio, clockwise, rng):
+    x, boxes, bins = make(rng, "blocks", 0.25, np.float32)
+    boxes[:, 3:5] = np.abs(boxes[:, 3:5])  # it raises sizes to those of a pixel
+    images, turned = boxes[:, 0].astype(np.int32), np.ascontiguousarray(boxes[:, 1:])
+    agree("roi_align_rotated", (x, turned, images), *bins, ratio, 0.25, clockwise)

@@ -187,26 +187,6 @@ def test_mxnet_recorded(ratio, isa):
     np.testing.assert_allclose(out, RECORDED[f"mx_out_{ratio}"], rtol=0, atol=1e-5)
 
 
-@pytest.mark.parametrize("clockwise", [False, True])
-@pytest.mark.parametrize("ratio", [0, 2])
-def test_openvino_live(ratio, clockwise, rng):
-    runtime = pytest.importorskip("openvino")
-    opset15 = pytest.importorskip("openvino.opset15")
-
-    x, boxes, bins = make(rng, "blocks", 0.25, np.float32)
-    of_input = opset15.parameter(x.shape, np.float32)
-    of_boxes = opset15.parameter((len(boxes), 5), np.float32)
-    of_images = opset15.parameter((len(boxes),), np.int32)
-    node = opset15.roi_align_rotated(of_input, of_boxes, of_images, *bins, ratio, 0.25, clockwise)
-    model = runtime.Model([node], [of_input, of_boxes, of_images])
-    run = runtime.compile_model(model, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})
-    boxes[:, 3:5] = np.abs(boxes[:, 3:5])  # it raises sizes to those of a pixel
-    images = boxes[:, 0].astype(np.int32)
-    (theirs,) = run([x, np.ascontiguousarray(boxes[:, 1:]), images]).values()
-    ours = roicy.roi_align_rotated(x, boxes, bins, 0.25, ratio, True, clockwise)
-    np.testing.assert_allclose(ours, theirs, rtol=0, atol=1e-4)
-
-
 @pytest.mark.parametrize("aligned", [False, True])
 @pytest.mark.parametrize("ratio", [-1, 1, 3])
 def test_angle_0_is_upright(ratio, aligned, dtype, isa, rng):
