@@ -5,7 +5,7 @@ import inspect
 import numpy as np
 import pytest
 import reference
-from conftest import SUMS, operator, passes, taken
+from conftest import LAYOUTS, SUMS, operator, passes, taken
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -45,20 +45,10 @@ def problems(draw):
     # Plain loops are too slow for an adaptive grid over 1e6 pixels.
     if parameters.get("sampling_ratio", 1) <= 0:
         boxes[:, 1:] = np.clip(boxes[:, 1:], -300, 300)
-    values = (
-        np.random.default_rng(draw(st.integers(0, 2**32)))
-        .standard_normal((n, c, h, w))
-        .astype(dtype)
-    )
-    return (
-        name,
-        values,
-        boxes,
-        bins,
-        parameters,
-        draw(st.sampled_from(["NCHW", "NHWC"])),
-        draw(st.integers(1, 3)),
-    )
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    values = rng.standard_normal((n, c, h, w)).astype(dtype)
+    layout, threads = draw(st.sampled_from(LAYOUTS)), draw(st.integers(1, 3))
+    return name, values, boxes, bins, parameters, layout, threads
 
 
 @pytest.mark.filterwarnings("ignore:boxes")  # these may look like others'

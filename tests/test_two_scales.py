@@ -54,11 +54,10 @@ def test_each_axis_has_its_scale(name, layout, dtype, isa, rng):
 @pairs(name=NAMES, scale=EQUAL, layout=LAYOUTS, dtype=DTYPES)
 def test_equal_scales_are_one(name, scale, layout, dtype, rng):
     given = make(rng, name, dtype)
-    for a, b in zip(
-        passes(name, *given, layout, spatial_scale=scale),
-        passes(name, *given, layout, spatial_scale=0.7),
-        strict=True,
-    ):
+    pair, one = (
+        passes(name, *given, layout, spatial_scale=given_scale) for given_scale in (scale, 0.7)
+    )
+    for a, b in zip(pair, one, strict=True):
         assert_same_bits(a, b)
 
 
@@ -98,18 +97,15 @@ X, BOXES = np.ones((1, 4, 6, 6), np.float32), np.array([[0, 1, 1e20, 5, 1e20]], 
         ((1, "1"), TypeError, "spatial_scale: '1', expected a number"),
         ((None, 1), TypeError, "spatial_scale: None, expected a number"),
         ((1, True), TypeError, "spatial_scale: True, expected a number"),
-        (
-            (1e30, 1),
-            ValueError,
-            r"boxes\[0\]: .*, which times spatial_scale \(1e\+30, 1.0\) is beyond",
-        ),
+        ((1e30, 1), ValueError, r"boxes\[0\]: .*, which times spatial_scale \(1e\+30, 1.0\) is b"),
     ],
 )
 def test_errors(scale, error, message):
+    g = np.ones((1, 4, 2, 2), np.float32)
     for call in (
         lambda: roicy.roi_align(X, BOXES, 2, scale),
-        lambda: roicy.roi_align_backward(np.ones((1, 4, 2, 2), np.float32), BOXES, X.shape, scale),
-        lambda: roicy.roi_align_backward_boxes(np.ones((1, 4, 2, 2), np.float32), X, BOXES, scale),
+        lambda: roicy.roi_align_backward(g, BOXES, X.shape, scale),
+        lambda: roicy.roi_align_backward_boxes(g, X, BOXES, scale),
         lambda: roicy.multiscale_roi_align([X], BOXES, 2, [scale]),
     ):
         with pytest.raises(error, match=message):
