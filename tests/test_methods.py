@@ -8,8 +8,10 @@ from conftest import (
     DTYPES,
     ISAS,
     LAYOUTS,
+    WITH_BOX_GRADIENTS,
     assert_same_bits,
     from_layout,
+    operator,
     pairs,
     passes,
     rotated_boxes,
@@ -47,25 +49,21 @@ def calls_of(name, x, boxes, grad, layout, threads, parameters):
     """Return each pass of an operator as a call without arguments, with results in NCHW."""
     options = {"layout": layout, "num_threads": threads}
     x, grad = to_layout(x, layout), to_layout(grad, layout)
-    bins = from_layout(grad, layout).shape[2:]
-    pool, backward = getattr(roicy, name), getattr(roicy, f"{name}_backward")
-    of_boxes = getattr(roicy, f"{name}_backward_boxes", None)
-    if name == "roi_pool":
-        at = pool(x, boxes, bins, return_argmax=True, **parameters, **options)[1]
-        found = {
-            "forward": lambda: pool(x, boxes, bins, **parameters, **options),
-            "backward": lambda: backward(grad, at, boxes, x.shape, **options),
-        }
-    else:
-        options |= parameters
-        read = (x, boxes) if name == "roi_align_max" else (boxes, x.shape)
-        found = {
-            "forward": lambda: pool(x, boxes, bins, **options),
-            "backward": lambda: backward(grad, *read, **options),
-        }
-    found = {key: lambda call=call: from_layout(call(), layout) for key, call in found.items()}
-    if of_boxes is not None:
-        found["backward_boxes"] = lambda: of_boxes(grad, x, boxes, **options)
+    bins, given = from_layout(grad, layout).shape[2:], options | parameters
+    pool, backward, read = operator(name), operator(name, "_backward"), (boxes, x.shape)
+    of_backward = given
+    if name == "roi_align_max":
+        read = (x, boxes)
+    elif name == "roi_pool":
+        read = (pool(x, boxes, bins, return_argmax=True, **given)[1], *read)
+        of_backward = options
+    found = {
+        "forward": lambda: from_layout(pool(x, boxes, bins, **given), layout),
+        "backward": lambda: from_layout(backward(grad, *read, **of_backward), layout),
+    }
+    if name in (*WITH_BOX_GRADIENTS, "roi_align_rotated"):
+        of_boxes = operator(name, "_backward_boxes")
+        found["backward_boxes"] = lambda: of_boxes(grad, x, boxes, **given)
     return found
 
 
@@ -79,9 +77,9 @@ def assert_all_methods(name, x, boxes, grad, parameters, wanted=None):
     """Check each pass by each method that fits, in both layouts; return the methods that fit."""
     fitting = set()
     plain = passes(name, x, boxes, grad, **parameters)
-    plain = dict(zip(("forward", "backward", "backward_boxes"), plain, strict=False))
     if name == "roi_pool":
-        plain = dict(zip(("forward", "backward"), passes(name, x, boxes, grad)[::2], strict=True))
+        del plain[1]  # argmax
+    plain = dict(zip(("forward", "backward", "backward_boxes"), plain, strict=False))
     for layout, threads in zip(LAYOUTS, (3, 1), strict=True):
         calls = calls_of(name, x, boxes, grad, layout, threads, parameters)
         for method in METHODS:
