@@ -12,7 +12,6 @@ from conftest import (
     WITH_BOX_GRADIENTS,
     assert_same_bits,
     copied_behind_a_line,
-    from_layout,
     lying_apart,
     operator,
     pairs,
@@ -115,6 +114,12 @@ def test_strides(name, dtype, isa, rng):
             assert_same_bits(np.ascontiguousarray(out), of_input)
 
 
+CHANNELS_LAST = [
+    "many channels", "large map", "wide pixels", "wide boxes", "wide boxes of many bins",
+    "large boxes",
+]  # fmt: skip
+
+
 def channels_last(rng, case, dtype):
     """Return a map, boxes, and a gradient of the output."""
     lanes = 64 // np.dtype(dtype).itemsize
@@ -133,6 +138,10 @@ def channels_last(rng, case, dtype):
         boxes = random_boxes(rng, 2, 5, shape[2:], dtype)
         # In these boxes, each row of pixels reads the bins of the row before, in either direction.
         boxes[:2, 1:] = (1, 2, 4, 5), (7, 6, 3, 2)
+    elif case.startswith("wide boxes"):  # they are contracted along x first
+        shape, bins = (2, 3 * lanes + 5, 30, 260), (14, 9) if case == "wide boxes" else (40, 33)
+        low = rng.uniform((-20, -5), (60, 25), (20, 2))
+        boxes = in_images(rng, 2, low, low + rng.uniform((120, 1), (250, 12), (20, 2)), dtype)
     else:  # boxes of which some channels at a time fit the tile
         shape, bins = (2, 9 * lanes, 130, 140), (2, 3)
         rows = [[0, -3, -2, 140, 130], [1, 1, 2, 140, 129]] * 6 + [[1, 140, 130, 135, -9]]
@@ -143,7 +152,7 @@ def channels_last(rng, case, dtype):
 
 @pairs(
     name=["roi_align", "prroi_pool", "roi_pool", "roi_align_max"],
-    case=["many channels", "large map", "wide pixels", "large boxes"],
+    case=CHANNELS_LAST,
     dtype=DTYPES,
     isa=ISAS,
 )
@@ -192,33 +201,6 @@ def test_boxes_have_the_bits_that_they_have_alone(name, case, kind, isa, rng):
         if with_gradient:
             alone = operator(name, "_backward_boxes")(g[one], x, boxes[one])
             assert_same_bits(alone, grad[one])
-
-
-# There are few bins, several, and more than are computed together.
-@pairs(
-    name=["roi_align", "prroi_pool"],
-    bins=[(7, 7), (14, 9), (40, 33)],
-    layout=LAYOUTS,
-    dtype=DTYPES,
-    isa=ISAS,
-)
-def test_wide_boxes(name, bins, layout, dtype, isa, rng):
-    """Wide boxes are contracted along x first.  The bits are those of the transposed box on the
-    transposed map, which is contracted along y first.
-    """
-    c = 3 * (64 // np.dtype(dtype).itemsize) + 5
-    x = rng.standard_normal((2, c, 30, 260)).astype(dtype)
-    low = rng.uniform((-20, -5), (60, 25), (30, 2))
-    boxes = in_images(rng, 2, low, low + rng.uniform((120, 1), (250, 12), (30, 2)), dtype)
-    function, turned = operator(name), boxes[:, [0, 2, 1, 4, 3]]
-    expected = function(x.transpose(0, 1, 3, 2).copy(), turned, bins[::-1]).transpose(0, 1, 3, 2)
-    # With NHWC, the channels of this result still lie apart.
-    seen = from_layout(to_layout(x, layout), layout)
-    assert_same_bits(function(seen, boxes, bins, num_threads=2), np.ascontiguousarray(expected))
-    assert_same_bits(
-        function(to_layout(x, layout), boxes, bins, layout=layout, num_threads=1),
-        to_layout(expected, layout),
-    )
 
 
 @pairs(channels=[5, 16, 21], bins=[(2, 2), (5, 7), (1, 16)], dtype=DTYPES, isa=ISAS)
