@@ -149,16 +149,8 @@ def test_strides(channels, dtype, isa, rng):
                 assert_same_bits(a, b)
 
 
-def test_out(dtype, rng):
-    """Nothing beside an array of the caller's is written."""
-    value, locations, weights, _ = problem(rng, dtype)
-    plain = roicy.deformable_attention(value, SHAPES, locations, weights)
-    memory = np.full((4, 12, 50), 3, dtype)
-    out = memory[::2, 1:11:2, 3:45:2]
-    assert roicy.deformable_attention(value, SHAPES, locations, weights, out=out) is out
-    np.testing.assert_array_equal(out, plain)
-    out[...] = 3
-    assert (memory == 3).all()
+def test_out_that_overlaps(rng):
+    value, locations, weights, _ = problem(rng, np.float32)
     out = value[:, :5].reshape(2, 5, 21)
     with pytest.raises(ValueError, match="^out: overlaps memory that the call reads"):
         roicy.deformable_attention(value, SHAPES, locations, weights, out=out)

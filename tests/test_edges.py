@@ -58,10 +58,6 @@ def test_nothing_to_do(name, case, layout, dtype):
         assert_same_bits(array, np.zeros_like(like))
 
 
-def test_empty_list_of_images(dtype):
-    assert roicy.roi_align(np.ones((0, 3, 4, 4), dtype), [], 2).shape == (0, 3, 2, 2)
-
-
 @pairs(name=ALL, dtype=DTYPES, isa=ISAS)
 def test_boxes_off_the_map(name, dtype, isa):
     x = np.ones((1, 4, 6, 6), dtype)
@@ -126,20 +122,6 @@ def test_aligned_boxes_of_no_size(name, dtype, isa):
     boxes = np.array([[0, 1, 1, 1, 1], [0, 4, 4, 2, 2], [0, 1, 1, 1, 4], [0, 1, 4, 4, 2]], dtype)
     g = gradient(name, x, 4, 2, dtype)
     assert not any(array.any() for array in passes(name, x, boxes, g, **taken(name, aligned=True)))
-
-
-@pytest.mark.parametrize("name", ["roi_align", "ps_roi_align"])
-def test_inverted_boxes_run_backwards_with_fixed_samples(name, dtype, isa, rng):
-    x = rng.standard_normal((1, 4, 6, 6)).astype(dtype)
-    flipped, parameters = np.array([[0, 4, 5, 1, 1]], dtype), taken(name, aligned=True)
-    out = operator(name)(x, flipped, 2, sampling_ratio=2, **parameters)
-    expected = reference.forward(name, x, flipped, (2, 2), sampling_ratio=2, **parameters)
-    slack = 16 * np.finfo(dtype).eps * np.abs(x).max()
-    np.testing.assert_allclose(out, expected, rtol=0, atol=slack)
-    if name == "roi_align":
-        boxes = np.array([[0, 1, 1, 4, 5]], dtype)
-        turned = roicy.roi_align(x, boxes, 2, sampling_ratio=2, aligned=True)[:, :, ::-1, ::-1]
-        np.testing.assert_allclose(out, turned, rtol=0, atol=slack)
 
 
 @pairs(name=SUMS, bad=[np.nan, np.inf, -np.inf], layout=LAYOUTS, dtype=DTYPES, isa=ISAS)

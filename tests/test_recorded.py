@@ -10,8 +10,6 @@ import pytest
 from conftest import ISAS, LAYOUTS, passes
 from recorded import CASES, OTHERWISE, assert_agrees, load
 
-import roicy
-
 
 # Instruction sets and layouts take turns.
 @pytest.mark.parametrize(
@@ -50,14 +48,3 @@ def test_recorded(case, isa, layout):
 def test_recorded_cases_are_used():
     assert len(CASES) == 175
     assert set(OTHERWISE) <= set(CASES)
-
-
-def test_prroi_pool_by_hand(dtype, isa):
-    x = np.arange(1, 17).reshape(1, 1, 4, 4).astype(dtype)
-    boxes = np.array([[0, -3, -3, 1, 1], [0, 2, 2, 7, 7], [0, 20, 20, 22, 22]], dtype)
-    out = roicy.prroi_pool(x, boxes, 2)
-    np.testing.assert_allclose(
-        out.reshape(3, 4),
-        [[0, 0, 0, 1.5], [5.16, 0, 0, 0], [0, 0, 0, 0]],
-        rtol=4 * np.finfo(dtype).eps,
-    )

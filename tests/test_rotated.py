@@ -137,17 +137,6 @@ def test_pyramid(layout, isa, rng):
         roicy.multiscale_roi_align_rotated(maps, boxes, 3, [(0.5, 0.4), 0.25], **options)
 
 
-def test_known_values(dtype, layout, isa):
-    x = to_layout(np.array([[[[1, 2], [3, 4]]]], dtype), layout)
-    boxes = np.array([[0, 0.5, 0.5, 1, 1, 0], [0, 0.5, 0.5, 1, 1, np.pi / 2]], dtype)
-    turned = boxes * np.array([1, 1, 1, 1, 1, -1], dtype)
-    options = {"sampling_ratio": 2, "layout": layout}
-    out = roicy.roi_align_rotated(x, boxes, 2, **options)
-    expected = [[[1, 1.25], [1.5, 1.75]], [[1.5, 1], [1.75, 1.25]]]
-    np.testing.assert_allclose(from_layout(out, layout)[:, 0], expected, rtol=1e-6)
-    assert_same_bits(roicy.roi_align_rotated(x, turned, 2, clockwise=True, **options), out)
-
-
 @pytest.mark.parametrize("clockwise", [False, True])
 @pytest.mark.parametrize("ratio", [0, 2, 3])
 def test_openvino_recorded(ratio, clockwise, isa):
