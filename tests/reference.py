@@ -232,7 +232,7 @@ def _bins_of_samples(boxes, bins, size, dtype, spatial_scale, sampling_ratio, al
     four weights, rows and columns for each sample on the map.  `outside` says whether some samples
     are off it.
     """
-    h, w = size
+    (h, w), below, right = size, np.array([0, 0, 1, 1]), np.array([0, 1, 0, 1])
     for k, box in enumerate(boxes):
         x1, y1, x2, y2 = (
             value - dtype(0.5 if aligned else 0) for value in _scaled(box, spatial_scale, dtype)
@@ -243,12 +243,9 @@ def _bins_of_samples(boxes, bins, size, dtype, spatial_scale, sampling_ratio, al
             pairs = [pair for pair in itertools.product(ys[p], xs[q]) if None not in pair]
             found = np.array(pairs).reshape(-1, 2, 2)  # pixel and fraction of either axis
             (i, part_y), (j, part_x) = found[:, 0].T, found[:, 1].T
-            i, j = i.astype(int), j.astype(int)
-            rows = np.stack([i, i, np.minimum(i + 1, h - 1), np.minimum(i + 1, h - 1)], axis=1)
-            columns = np.stack([j, np.minimum(j + 1, w - 1)] * 2, axis=1)
-            weights = np.stack(
-                [wy * wx for wy in (1 - part_y, part_y) for wx in (1 - part_x, part_x)], axis=1
-            )
+            rows = np.minimum(i.astype(int)[:, None] + below, h - 1)
+            columns = np.minimum(j.astype(int)[:, None] + right, w - 1)
+            weights = abs(1 - below - part_y[:, None]) * abs(1 - right - part_x[:, None])
             outside = len(pairs) < len(ys[p]) * len(xs[q])
             yield k, int(box[0]), p, q, weights, rows, columns, outside
 
@@ -280,15 +277,18 @@ def roi_align_max(
 
 
 def roi_align_max_backward(
-    grad_output, input, boxes, products, *, spatial_scale=1.0, sampling_ratio=-1, aligned=False
-):
+    grad_output, input, boxes, products, clear=0.0, *, spatial_scale=1.0, sampling_ratio=-1,
+    aligned=False,
+):  # fmt: skip
     """Each gradient to the pixels of the first largest sample, or to the pixel of the first largest
-    product, float64.  A sample off the map counts as a 0 that comes first.  A NaN wins nothing.
-    Also returned are by how much each of them is larger than any other, (K, C, PH, PW), and how
-    many gradients a pixel got.
+    product, float64.  A sample off the map counts as a 0 that comes first.  A NaN wins nothing, nor
+    does what is not larger than any other by `clear`.
+
+    Also returned are the sum of absolute values, how many gradients a pixel got, and by how much
+    each largest one is larger than any other, (K, C, PH, PW).
     """
     _, c, h, w = input.shape
-    grad, terms = np.zeros(input.shape), np.zeros(input.shape)
+    grad, size, terms = (np.zeros(input.shape) for _ in range(3))
     margins = np.full(grad_output.shape, np.inf)
     dtype, every = grad_output.dtype.type, np.arange(c)
     for k, n, p, q, *found, outside in _bins_of_samples(
@@ -307,11 +307,14 @@ def roi_align_max_backward(
         won = best > max(least, np.finfo(dtype).min)
         margin = np.where(won, best - np.maximum(others.max(axis=1), least), least - best)
         margins[k, :, p, q] = np.where(won | outside, margin, np.inf)
+        won &= margin >= clear
         weights, rows, columns = (array[first[won]] for array in candidates)
         at = (n, every[won][:, None], rows, columns)
-        np.add.at(grad, at, weights * grad_output[k, won, p, q, None].astype(np.float64))
+        shares = weights * grad_output[k, won, p, q, None].astype(np.float64)
+        np.add.at(grad, at, shares)
+        np.add.at(size, at, abs(shares))
         np.add.at(terms, at, 1)
-    return grad, margins, terms
+    return grad, size, terms, margins
 
 
 def rotated_taps(
