@@ -7,15 +7,17 @@ import pytest
 from conftest import python
 
 import roicy
-from roicy._machine import _dispatch
 from roicy._kernels import isa, machine
+from roicy._machine import _dispatch
 
 OF_A_BUILD = ("*.so", "*.pyd", "__pycache__")
 
 
 @pytest.mark.parametrize("isa", ["baseline", "avx2", "avx512", "sse9"])
 def test_override(isa):
-    done = python("from roicy._machine import _dispatch as d; print(d.ISA, d.isa.in_use())", ROICY_ISA=isa)
+    done = python(
+        "from roicy._machine import _dispatch as d; print(d.ISA, d.isa.in_use())", ROICY_ISA=isa
+    )
     if isa in _dispatch.usable():
         assert done.stdout.split() == [isa, isa]
     else:
