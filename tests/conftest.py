@@ -348,6 +348,19 @@ def assert_arrays_are_given_back(function, right, errors):
         assert [sys.getrefcount(array) for array in arrays] == before, changed
 
 
+def assert_refused(function, right, changed, message, error=(TypeError, ValueError)):
+    """Check that a call raises an error that says `message`, a pattern, where some of its right
+    arguments change, and that it has not written to `out`.
+    """
+    arguments = right | changed
+    out = arguments.get("out")
+    before = None if out is None else out.copy()
+    with np.errstate(all="raise"), pytest.raises(error, match=message):
+        function(**arguments)
+    if out is not None:
+        np.testing.assert_array_equal(out, before)
+
+
 def fuses(isa):
     """Return whether an instruction set rounds a product and a sum once."""
     return isa != "baseline" or platform.machine() in ("aarch64", "arm64")

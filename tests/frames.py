@@ -17,6 +17,24 @@ BOXES = [
 FRAME = (23, 37)  # height and width
 
 
+def views_of(frame):
+    """Yield equal frames (H, W, C) that lie in memory in other ways."""
+    height, width, channels = frame.shape
+    yield np.asfortranarray(frame)
+    yield np.ascontiguousarray(frame.transpose(2, 0, 1)).transpose(1, 2, 0)  # planes
+    yield np.flip(np.flip(frame, (0, 1)).copy(), (0, 1))
+    yield frame[..., ::-1].copy()[..., ::-1]
+    yield np.repeat(frame, 2, axis=1)[:, ::2]
+    for first, more in ((1, 2), (0, 1), (0, 0)):  # spaced, some of the channels, padded rows
+        memory = np.zeros((height, width + 5, channels + more), frame.dtype)
+        view = memory[:, 2:-3, first : first + channels]
+        view[...] = frame
+        yield view
+    locked = frame.copy()
+    locked.flags.writeable = False
+    yield locked
+
+
 def frame_of(dtype, channels=3, extent=FRAME, seed=0):
     numbers = np.random.default_rng(seed).uniform(0, 255, (*extent, channels))
     return (numbers * 200 if dtype == "uint16" else numbers).astype(dtype)

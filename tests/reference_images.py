@@ -51,7 +51,8 @@ def crop_weights(low, high, bins, extent, antialias, border):
         a = low + (p + 0.5) * step - half
         b = a + 2 * half
         weights = {}
-        for i in range(first, last + 1):
+        near = range(max(first, math.floor(a)), min(last, math.ceil(b)) + 1)
+        for i in sorted({first, last, *near}):
             start = -math.inf if i == first and border != "constant" else i
             stop = math.inf if i == last and border != "constant" else i + 1
             part = max(min(b, stop) - max(a, start), 0)

@@ -7,11 +7,11 @@ import warnings
 import numpy as np
 import pytest
 import reference_images as reference
-from conftest import ISAS, pairs
-from frames import BOXES, frame_of
+from conftest import ISAS, assert_refused, pairs
+from frames import BOXES, CORNERS, frame_of, views_of
+from protocols import WithArray
 
 import roicy
-from roicy._machine import _dispatch
 
 ml_dtypes = pytest.importorskip("ml_dtypes")
 
@@ -70,8 +70,10 @@ def test_large_outputs_and_windows(isa):
 def test_scale_mean_std(isa):
     frame, size = frame_of("uint8"), (6, 18)
     mean, std, scale = (0.4, 0.5, 0.6), np.array([0.2, 0.3, 0.25], np.float32), 1 / 255
-    plain = roicy.crop(frame, BOXES[:3], size, channels="last")
-    got = roicy.crop(frame, BOXES[:3], size, mean=mean, std=std, scale=scale, swap_channels=True)
+    given = {"fit": "letterbox", "pad_value": (10, 20, 30)}
+    plain = roicy.crop(frame, BOXES[:3], size, channels="last", **given)
+    given |= {"pad_value": (30, 20, 10), "mean": mean, "std": std, "scale": scale}
+    got = roicy.crop(frame, BOXES[:3], size, swap_channels=True, **given)
     want = (plain[..., ::-1].astype(np.float64) * scale - mean) / std
     np.testing.assert_allclose(got, want.transpose(0, 3, 1, 2), rtol=0, atol=2e-6)
     four = frame_of("uint8", 4)
@@ -79,15 +81,6 @@ def test_scale_mean_std(isa):
         roicy.crop(four, BOXES, size, swap_channels=True),
         roicy.crop(four[..., [2, 1, 0, 3]], BOXES, size),
     )
-
-
-def test_padding_is_scaled_as_pixels_are(isa):
-    frame = np.zeros((4, 4, 3), np.uint8)
-    got = roicy.crop(
-        frame, [(0, 0, 4, 2)], (4, 4), fit="letterbox", pad_value=(10, 20, 30), mean=1, std=2
-    )
-    np.testing.assert_array_equal(got[0, :, 0], [[4.5] * 4, [9.5] * 4, [14.5] * 4])
-    np.testing.assert_array_equal(got[0, :, 1], np.full((3, 4), -0.5))
 
 
 @pairs(channels=["first", "last"], dtype=[np.uint8, np.float16, ml_dtypes.bfloat16], isa=ISAS)
@@ -107,23 +100,6 @@ def test_dtypes(channels, dtype, isa):
         np.testing.assert_array_equal(got, want)
 
 
-def views(frame):
-    """Yield equal frames of other strides."""
-    yield "Fortran", np.asfortranarray(frame)
-    yield "planes", np.ascontiguousarray(frame.transpose(2, 0, 1)).transpose(1, 2, 0)
-    yield "flipped", np.flip(np.flip(frame, (0, 1)).copy(), (0, 1))
-    yield "channels flipped", frame[..., ::-1].copy()[..., ::-1]
-    padded = np.zeros((frame.shape[0], frame.shape[1] + 5, frame.shape[2] + 2), frame.dtype)
-    padded[:, 2:-3, 1:-1] = frame
-    yield "spaced", padded[:, 2:-3, 1:-1]
-    rows = np.zeros((frame.shape[0], frame.shape[1] + 5, frame.shape[2]), frame.dtype)
-    rows[:, 2:-3] = frame
-    yield "padded rows", rows[:, 2:-3]
-    locked = frame.copy()
-    locked.flags.writeable = False
-    yield "read-only", locked
-
-
 @pytest.mark.parametrize("classes", [0, 1])
 def test_rows_of_a_detector(classes):
     """Rows that end with scores are read as they are, where the frame is one, and warned of."""
@@ -140,9 +116,9 @@ def test_strides_change_no_bit(isa, dtype):
         frame = frame_of(dtype, channels)
         for size, border in itertools.product(((5, 7), (19, 40)), ("image", "constant")):
             want = roicy.crop(frame, BOXES, size, border=border)
-            for name, view in views(frame):
+            for view in views_of(frame):
                 got = roicy.crop(view, BOXES, size, border=border)
-                assert got.tobytes() == want.tobytes(), name
+                assert got.tobytes() == want.tobytes(), view.strides
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.uint8])
@@ -199,26 +175,21 @@ def test_formats_of_boxes():
     np.testing.assert_array_equal(roicy.crop(frames[0], [[0, *BOXES[0]]], 4), one)
     for empty in ([], np.empty((0, 4)), np.empty((0, 5)), [[], [], []]):
         assert roicy.crop(frames, empty, (2, 3)).shape == (0, 3, 2, 3)
-    np.testing.assert_array_equal(
-        roicy.crop(frames[0], np.array([[2, 3, 21, 17]], np.uint8), 4), one
-    )
-
-
-class Holder:
-    """What NumPy reads by ``__array__``."""
-
-    def __init__(self, array):
-        self.array = np.asarray(array)
-
-    def __array__(self, dtype=None, copy=None):
-        return self.array
+    box = np.array([BOXES[0]], np.uint8)
+    unaligned = np.zeros(33, np.uint8)[1:].view(np.float64).reshape(1, 4)
+    unaligned[:] = box
+    fixed = np.array([BOXES[0]])
+    fixed.flags.writeable = False
+    for given in (box, unaligned, fixed, box.astype(">f8"), box.astype("<f8")):
+        np.testing.assert_array_equal(roicy.crop(frames[0], given, 4), one)
 
 
 def test_objects_that_numpy_can_read():
     frame = frame_of("uint8")
     want = roicy.crop(frame, BOXES[:2], 4)
-    for boxes in (Holder(BOXES[:2]), [Holder(BOXES[:2])], [Holder(box) for box in BOXES[:2]]):
-        np.testing.assert_array_equal(roicy.crop(Holder(frame), boxes, 4), want)
+    boxes = np.array(BOXES[:2])
+    for given in (WithArray(boxes), [WithArray(boxes)], [WithArray(box) for box in boxes]):
+        np.testing.assert_array_equal(roicy.crop(WithArray(frame), given, 4), want)
     np.testing.assert_array_equal(roicy.crop([memoryview(frame)], BOXES[:2], 4), want)
 
 
@@ -231,49 +202,46 @@ def test_frames_of_different_sizes(isa):
     np.testing.assert_array_equal(roicy.crop(grey, [BOXES[:2], BOXES[2:]], (8, 9))[:, 0], got[:, 0])
 
 
-@pytest.mark.parametrize("fit", ["stretch", "letterbox", "cover"])
-def test_matrices(fit):
-    """A matrix takes the middle of an output pixel to what the pixel shows: of ramps, itself."""
-    y, x = np.mgrid[:60, :80].astype(np.float32)
-    boxes = [(10, 12, 50, 33.5), (60.25, 5, 20, 45)]
-    size = (14, 21)
-    got, matrices = roicy.crop(
-        np.stack([x, y], -1), boxes, size, fit=fit, pad_value=-1, antialias=False,
-        return_matrices=True,
-    )  # fmt: skip
-    q, p = np.meshgrid(np.arange(size[1]), np.arange(size[0]))
-    for crop, matrix in zip(got, matrices, strict=True):
-        points = matrix @ np.stack([q, p, np.ones_like(p)]).reshape(3, -1)
-        shown = crop.reshape(2, -1)[0] >= 0
-        assert shown.sum() > 80
-        np.testing.assert_array_equal(points[2], 1)
-        np.testing.assert_allclose(points[:2, shown], crop.reshape(2, -1)[:, shown], atol=2e-5)
-
-
-def test_nan_spreads_to_its_pixels_only():
+@pytest.mark.parametrize("boxes", [[(0, 0, 8, 8)], [[(0, 0), (8, 0), (8, 8), (0, 8)]]])
+def test_nan_spreads_to_its_pixels_only(boxes):
+    """A pixel is read only with a weight, of an upright box and of corners."""
     frame = np.ones((8, 8, 1), np.float32)
     frame[3, 5] = np.nan
-    got = roicy.crop(frame, [(0, 0, 8, 8)], 4)[0, 0]
-    assert np.argwhere(np.isnan(got)).tolist() == [[1, 2]]
-    got = roicy.crop(frame, [(0, 0, 8, 8)], 8)[0, 0]
-    assert np.argwhere(np.isnan(got)).tolist() == [[3, 5]]
+    for size, pixel in ((4, [1, 2]), (8, [3, 5])):
+        got = roicy.crop(frame, boxes, size)[0, 0]
+        assert np.argwhere(np.isnan(got)).tolist() == [pixel]
 
 
 def test_frames_without_pixels():
-    for shape in ((0, 5, 3), (5, 0, 3), (0, 0, 3)):
-        for border in ("image", "crop", "constant"):
-            got = roicy.crop(np.empty(shape, np.uint8), BOXES, (3, 4), border=border, pad_value=7)
-            np.testing.assert_array_equal(got, np.full((len(BOXES), 3, 3, 4), 7))
+    """All is padding then, of upright boxes and of others."""
+    for shape, boxes in itertools.product(((0, 6), (6, 0), (0, 0)), (BOXES, CORNERS)):
+        frame, size = np.empty((*shape, 3), np.uint8), (5, 5)
+        want = np.full((len(boxes), 3, *size), 4)
+        for border in ("image", "constant", *(["crop"] if boxes is BOXES else [])):
+            got = roicy.crop(frame, boxes, size, border=border, pad_value=4)
+            np.testing.assert_array_equal(got, want)
+        got = roicy.crop(frame[..., 0], boxes, size, color="i420", pad_value=4)
+        np.testing.assert_array_equal(got, want)
     assert roicy.crop(np.empty((0, 4, 4, 3), np.uint8), [], 2).shape == (0, 3, 2, 2)
 
 
-def test_huge_boxes_cost_no_more_than_the_frame():
-    frame = frame_of("uint8")
-    for box in ((-1e300, -1e300, 1e300, 1e300), (1e15, 1e15, 1e15 + 4, 1e18), (0, 0, 1e-300, 1)):
-        for border, fit in itertools.product(("image", "constant", "crop"), ("stretch", "cover")):
-            got = roicy.crop(frame, [box], 3, border=border, fit=fit)
-            assert np.isfinite(got).all()
-            assert 0 <= got.min() <= got.max() <= 256
+@pytest.mark.parametrize(
+    "box",
+    [
+        (-1e300, -1e300, 1e300, 1e300), (1e15, 1e15, 1e15 + 4, 1e18), (0, 0, 1e-300, 1),
+        (0, 1e300, -1e300, 1e300, 1e300, 1e300), (0, 5, 5, 1e12, 1e-300, 0.1),
+        [(0, 0), (1e200, 0), (1e200, 1e200), (0, 1e200)], [(1e-9, 0, 0), (0, 1e9, 0)],
+    ],
+    ids=str,
+)  # fmt: skip
+def test_huge_boxes_cost_no_more_than_the_frame(box):
+    upright = np.shape(box) == (4,)
+    borders = ("image", "constant", "crop") if upright else ("image", "constant")
+    fits = ("stretch", "cover") if upright else ("stretch",)
+    for border, fit in itertools.product(borders, fits):
+        got = roicy.crop(frame_of("uint8"), [box], 5, border=border, fit=fit, pad_value=3)
+        assert np.isfinite(got).all()
+        assert 0 <= got.min() <= got.max() <= 255.01
 
 
 FRAMES = np.zeros((8, 9, 3), np.uint8)
@@ -339,13 +307,8 @@ WRONG = [
 
 @pytest.mark.parametrize(("arguments", "error", "message"), WRONG, ids=lambda v: str(v)[:40])
 def test_errors_name_the_argument(arguments, error, message):
-    given = {"frames": FRAMES, "boxes": BOX, "size": 4} | arguments
-    out = given.get("out")
-    before = out.copy() if out is not None else None
-    with np.errstate(all="raise"), pytest.raises(error, match=message):
-        roicy.crop(**given)
-    if out is not None:
-        np.testing.assert_array_equal(out, before)
+    given = {"frames": FRAMES, "boxes": BOX, "size": 4}
+    assert_refused(roicy.crop, given, arguments, message, error)
 
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
@@ -474,26 +437,3 @@ def test_out_must_not_overlap():
         out = np.broadcast_to(np.zeros(4, np.float32), (1, 3, 4, 4))
         out = np.lib.stride_tricks.as_strided(np.zeros(4, np.float32), out.shape, out.strides)
         roicy.crop(FRAMES, BOX, 4, out=out)
-
-
-def test_instruction_sets_agree(use_kernels):
-    frame = frame_of("uint8")
-    results = []
-    for isa in _dispatch.usable():
-        use_kernels(isa)
-        results.append(roicy.crop(frame, BOXES, (13, 18)))
-    for result in results[1:]:
-        np.testing.assert_allclose(result, results[0], rtol=0, atol=bound(frame))
-
-
-def test_boxes_as_they_lie():
-    """Boxes in foreign byte order, not aligned or read-only are the same boxes."""
-    frame = np.random.default_rng(0).integers(0, 256, (60, 80, 3), np.uint8)
-    boxes = np.array([[3.0, 4, 50, 40], [1, 2, 30.5, 33]])
-    expected = roicy.crop(frame, boxes, 8)
-    unaligned = np.zeros(1 + boxes.nbytes, np.uint8)[1:].view(np.float64).reshape(boxes.shape)
-    unaligned[:] = boxes
-    fixed = boxes.copy()
-    fixed.flags.writeable = False
-    for given in (boxes.astype(boxes.dtype.newbyteorder()), unaligned, fixed):
-        assert roicy.crop(frame, given, 8).tobytes() == expected.tobytes()
