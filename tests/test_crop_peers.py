@@ -16,28 +16,27 @@ def slices(frame):
         yield k, np.ascontiguousarray(frame[y1:y2, x1:x2])
 
 
-@pytest.mark.parametrize("size", [(112, 112), (48, 96), (300, 310), (17, 250)])
-def test_opencv_linear(isa, size):
-    """OpenCV computes uint8 with weights of 11 bits, and rounds."""
+@pytest.mark.parametrize(
+    ("way", "size"),
+    [
+        ("INTER_LINEAR", (112, 112)), ("INTER_LINEAR", (48, 96)), ("INTER_LINEAR", (300, 310)),
+        ("INTER_LINEAR", (17, 250)), ("INTER_AREA", (40, 30)), ("INTER_AREA", (27, 19)),
+        ("INTER_AREA", (20, 31)),
+    ],
+)  # fmt: skip
+def test_opencv(way, size, isa):
+    """OpenCV rounds bytes, and weighs them by 11 bits where it interpolates.  It does so to both
+    axes unless both are reduced.
+    """
     cv2 = pytest.importorskip("cv2")
-    got = roicy.crop(FRAME, BOXES, size, antialias=False, border="crop", channels="last")
+    interpolation, area = getattr(cv2, way), way == "INTER_AREA"
+    got = roicy.crop(FRAME, BOXES, size, antialias=area, border="crop", channels="last")
     for k, part in slices(FRAME):
-        exact = cv2.resize(part.astype(np.float32), size[::-1], interpolation=cv2.INTER_LINEAR)
+        exact = cv2.resize(part.astype(np.float32), size[::-1], interpolation=interpolation)
         np.testing.assert_allclose(got[k], exact, **CLOSE)
-        rounded = cv2.resize(part, size[::-1], interpolation=cv2.INTER_LINEAR)
-        np.testing.assert_allclose(got[k], rounded, rtol=0, atol=0.5 + 4 * 255 / 2**11)
-
-
-@pytest.mark.parametrize("size", [(40, 30), (27, 19), (20, 31)])
-def test_opencv_area(isa, size):
-    """They agree where both axes are reduced; elsewhere OpenCV interpolates both."""
-    cv2 = pytest.importorskip("cv2")
-    got = roicy.crop(FRAME, BOXES, size, border="crop", channels="last")
-    for k, part in slices(FRAME):
-        exact = cv2.resize(part.astype(np.float32), size[::-1], interpolation=cv2.INTER_AREA)
-        np.testing.assert_allclose(got[k], exact, **CLOSE)
-        rounded = cv2.resize(part, size[::-1], interpolation=cv2.INTER_AREA)
-        np.testing.assert_allclose(got[k], rounded, rtol=0, atol=0.501)
+        rounded = cv2.resize(part, size[::-1], interpolation=interpolation)
+        atol = 0.501 if area else 0.5 + 4 * 255 / 2**11
+        np.testing.assert_allclose(got[k], rounded, rtol=0, atol=atol)
 
 
 def test_opencv_blob(isa):
@@ -62,11 +61,10 @@ def test_pillow(isa):
     box = (10, 20, 130, 180)
     for size in ((40, 24), (160, 120), (16, 60)):
         want = picture.resize(size[::-1], pillow.Resampling.BOX, box=box)
-        np.testing.assert_allclose(roicy.crop(frame, [box], size)[0, 0], np.asarray(want), **CLOSE)
+        np.testing.assert_allclose(roicy.crop(frame, [box], size)[0, 0], want, **CLOSE)
     for size in ((320, 130), (170, 500)):  # enlarged
         want = picture.resize(size[::-1], pillow.Resampling.BILINEAR, box=box)
-        got = roicy.crop(frame, [box], size)[0, 0]
-        np.testing.assert_allclose(got, np.asarray(want), **CLOSE)
+        np.testing.assert_allclose(roicy.crop(frame, [box], size)[0, 0], want, **CLOSE)
 
 
 @pytest.mark.parametrize("size", [(112, 90), (250, 260), (13, 47)])

@@ -1,6 +1,7 @@
 """crop_and_resize: the definition, ONNX Runtime's operator, gradients and edges."""
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from conftest import (
     ISAS,
     LAYOUTS,
     assert_agrees_with_differences,
+    assert_refused,
     assert_same_bits,
     from_layout,
     pairs,
@@ -18,7 +20,8 @@ from conftest import (
 import roicy
 from roicy.compat import onnx, tensorflow
 
-SIZES = [(3, 4), (1, 5), (14, 1)]
+SIZES, METHODS = [(3, 4), (1, 5), (14, 1)], ["bilinear", "nearest"]
+X = np.arange(24, dtype=np.float32).reshape(1, 2, 3, 4)
 
 
 def make(rng, dtype, count=20, images=2, channels=19):
@@ -66,34 +69,21 @@ def reference(x, boxes, images, bins, method, value):
     return out
 
 
-@pairs(
-    bins=SIZES,
-    method=["bilinear", "nearest"],
-    value=[0.0, -7.5],
-    layout=LAYOUTS,
-    dtype=DTYPES,
-    isa=ISAS,
-)
+@pairs(bins=SIZES, method=METHODS, value=[0.0, -7.5], layout=LAYOUTS, dtype=DTYPES, isa=ISAS)
 def test_definition(bins, method, value, layout, dtype, isa, rng):
     x, boxes, images = make(rng, dtype)
     expected = reference(x, boxes, images, bins, method, value)
-    outs = [
-        from_layout(
-            roicy.crop_and_resize(
-                to_layout(x, layout), boxes, images, bins, method, value, layout=layout,
-                num_threads=threads,
-            ),
-            layout,
-        )
-        for threads in (1, 2)
-    ]  # fmt: skip
-    assert_same_bits(*outs)
+    given = to_layout(x, layout), boxes, images, bins, method, value
+    one, two = (
+        roicy.crop_and_resize(*given, layout=layout, num_threads=threads) for threads in (1, 2)
+    )
+    assert_same_bits(one, two)
     # Four weights are rounded, and four products and sums.
     slack = 0 if method == "nearest" else 8 * np.finfo(dtype).eps * np.abs(x).max()
-    assert np.abs(outs[0] - expected).max() <= slack
+    assert np.abs(from_layout(one, layout) - expected).max() <= slack
 
 
-@pytest.mark.parametrize("mode", ["bilinear", "nearest"])
+@pytest.mark.parametrize("mode", METHODS)
 @pytest.mark.parametrize("bins", SIZES)
 def test_onnxruntime(bins, mode, rng):
     runtime = pytest.importorskip("onnxruntime")
@@ -110,9 +100,7 @@ def test_onnxruntime(bins, mode, rng):
     boxes[15:, :2] = 0
     inputs = {"X": x, "rois": boxes, "images": images.astype(np.int32)}
     inputs["size"] = np.array(bins, np.int32)
-    session = runtime.InferenceSession(
-        model.SerializeToString(), providers=["CPUExecutionProvider"]
-    )
+    session = runtime.InferenceSession(model.SerializeToString())
     (theirs,) = session.run(None, inputs)
     given = (images, inputs["size"])
     ours = onnx.CropAndResize(x, boxes, *given, mode=mode, extrapolation_value=3.0)
@@ -145,7 +133,7 @@ def test_the_last_sample():
     assert lost[-1].all() and lost[:, -1].all() and not lost[:-1, :-1].any()
 
 
-@pairs(bins=SIZES, method=["bilinear", "nearest"], layout=LAYOUTS, dtype=DTYPES, isa=ISAS)
+@pairs(bins=SIZES, method=METHODS, layout=LAYOUTS, dtype=DTYPES, isa=ISAS)
 def test_backward(bins, method, layout, dtype, isa, rng):
     """<forward(x), g> equals <x, backward(g)>."""
     x, boxes, images = make(rng, dtype)
@@ -182,84 +170,91 @@ def test_boxes_by_differences(bins, layout, isa, rng):
     assert_agrees_with_differences(ours, total, rows, (1e-6, 1e-7), 1e-5)
 
 
-class TestEdges:
-    x = np.arange(24, dtype=np.float32).reshape(1, 2, 3, 4)
+def test_tiny_maps(isa):
+    for shape in ((1, 2, 1, 1), (1, 2, 1, 5), (1, 2, 5, 1)):
+        x = np.ones(shape, np.float32)
+        out = roicy.crop_and_resize(x, np.array([[-3, 0, 9, 1]], np.float32), [0], (3, 2))
+        # on a side of one pixel every coordinate is that pixel
+        assert out.shape == (1, 2, 3, 2)
+        assert out.min() == (0 if shape[2] == 5 else 1)
 
-    def test_tiny_maps(self, isa):
-        for shape in ((1, 2, 1, 1), (1, 2, 1, 5), (1, 2, 5, 1)):
-            x = np.ones(shape, np.float32)
-            out = roicy.crop_and_resize(x, np.array([[-3, 0, 9, 1]], np.float32), [0], (3, 2))
-            # on a side of one pixel every coordinate is that pixel
-            assert out.shape == (1, 2, 3, 2)
-            assert out.min() == (0 if shape[2] == 5 else 1)
 
-    def test_large_crops_read_few_pixels(self, isa, rng):
-        x = rng.standard_normal((1, 33, 300, 310)).astype(np.float32)
-        boxes = np.tile(np.array([[0.013, 0.02, 0.97, 0.99]], np.float32), (4, 1))
-        images = np.zeros(4, int)
-        expected = reference(x, boxes[:1], images, (3, 4), "bilinear", 0.0)
-        for layout in ("NCHW", "NHWC"):
-            out = roicy.crop_and_resize(to_layout(x, layout), boxes, images, (3, 4), layout=layout)
-            np.testing.assert_allclose(from_layout(out, layout)[:1], expected, atol=1e-4)
+def test_large_crops_read_few_pixels(isa, rng):
+    x = rng.standard_normal((1, 33, 300, 310)).astype(np.float32)
+    boxes = np.tile(np.array([[0.013, 0.02, 0.97, 0.99]], np.float32), (4, 1))
+    images = np.zeros(4, int)
+    expected = reference(x, boxes[:1], images, (3, 4), "bilinear", 0.0)
+    for layout in ("NCHW", "NHWC"):
+        out = roicy.crop_and_resize(to_layout(x, layout), boxes, images, (3, 4), layout=layout)
+        np.testing.assert_allclose(from_layout(out, layout)[:1], expected, atol=1e-4)
 
-    def test_nothing(self):
-        none = np.zeros((0, 4), np.float32)
-        assert roicy.crop_and_resize(self.x, none, [], 2, extrapolation_value=1).shape[0] == 0
-        grad = np.zeros((0, 2, 2, 2), np.float32)
-        assert not roicy.crop_and_resize_backward(grad, none, [], self.x.shape).any()
-        assert roicy.crop_and_resize_backward_boxes(grad, self.x, none, []).shape == (0, 4)
 
-    def test_small_types(self, isa):
-        boxes = np.array([[0, 0, 0.7, 1.5]], np.float32)
-        for small in (np.float16, np.uint8):
-            out = roicy.crop_and_resize(self.x.astype(small), boxes, [0], 3, "bilinear", 2.5)
-            wide = roicy.crop_and_resize(self.x, boxes, [0], 3, "bilinear", 2.5)
-            assert_same_bits(out, wide.astype(out.dtype))
+def test_nothing():
+    none = np.zeros((0, 4), np.float32)
+    assert roicy.crop_and_resize(X, none, [], 2, extrapolation_value=1).shape[0] == 0
+    grad = np.zeros((0, 2, 2, 2), np.float32)
+    assert not roicy.crop_and_resize_backward(grad, none, [], X.shape).any()
+    assert roicy.crop_and_resize_backward_boxes(grad, X, none, []).shape == (0, 4)
 
-    @pytest.mark.parametrize("small", ["uint8", "int8", "uint16", "int16", "float16"])
-    @pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
-    @pytest.mark.parametrize("method", ["bilinear", "nearest"])
-    def test_values_off_the_map_are_rounded_as_others_are(self, method, layout, small, isa):
-        """To the nearest, halves to even, and to the range of the type; NaN is its least number."""
-        x = to_layout(self.x.astype(small), layout)
-        boxes, exact = np.array([[0, 0, 1.5, 1.5]], np.float32), small == "float16"
-        for value in (
-            *(-1, 300, 0.4, 0.5, 0.6, 1.5, 2.5, 127.5, 254.5, 255.5, 65535.5, 70000, 1e30, 1e300),
-            *(-0.5, -0.6, -1.5, -128.5, -32769, -1e300, math.inf, -math.inf, math.nan),
-        ):
-            wide = np.zeros(to_layout(np.empty((1, 2, 3, 3)), layout).shape, np.float32)
-            given = x, boxes, [0], 3, method, value
-            roicy.crop_and_resize(*given, layout=layout, out=wide)
-            out = np.zeros(wide.shape, small)
-            assert roicy.crop_and_resize(*given, layout=layout, out=out) is out
-            with np.errstate(all="ignore"):
-                assert np.array_equal(wide.max(), np.float32(value), equal_nan=True) or value < 9
-                if exact:
-                    right = wide.astype(small)
-                else:
-                    limits = np.iinfo(small)
-                    right = np.rint(wide).clip(limits.min, limits.max)
-                    right = np.where(np.isnan(right), limits.min, right).astype(small)
-            np.testing.assert_array_equal(out, right)
 
-    def test_errors(self):
-        boxes = np.zeros((2, 4), np.float32)
-        cases = [
-            (ValueError, (self.x, boxes[:, :3], [0, 0], 2), r"boxes: shape \(2, 3\), expected"),
-            (ValueError, (self.x, boxes, [0], 2), r"box_indices: shape \(1,\) of int64, expected"),
-            (ValueError, (self.x, boxes, [0.0, 0.0], 2), "box_indices: shape .* of float64"),
-            (
-                ValueError,
-                (self.x, boxes, [0, 1], 2),
-                r"box_indices\[1\]: 1 is outside the",
-            ),
-            (ValueError, (self.x, boxes, [0, 0], 0), "crop_size: 0, expected an integer from 1"),
-            (ValueError, (self.x, boxes, [0, 0], 2, "cubic"), "method: 'cubic', expected 'bil"),
-            (TypeError, (self.x, boxes, [0, 0], 2, "nearest", "1"), "extrapolation_value: '1'"),
-            (ValueError, (self.x[0], boxes, [0, 0], 2), r"image: shape \(2, 3, 4\), expected"),
-            (TypeError, (self.x, boxes.astype(complex), [0, 0], 2), "boxes: dtype complex128"),
-            (ValueError, (self.x, boxes * np.nan, [0, 0], 2), r"boxes\[0\]: x1 is nan"),
-        ]
-        for error, given, message in cases:
-            with pytest.raises(error, match=message):
-                roicy.crop_and_resize(*given)
+def test_small_types(isa):
+    boxes = np.array([[0, 0, 0.7, 1.5]], np.float32)
+    for small in (np.float16, np.uint8):
+        out = roicy.crop_and_resize(X.astype(small), boxes, [0], 3, "bilinear", 2.5)
+        wide = roicy.crop_and_resize(X, boxes, [0], 3, "bilinear", 2.5)
+        assert_same_bits(out, wide.astype(out.dtype))
+
+
+@pairs(
+    method=METHODS,
+    layout=LAYOUTS,
+    small=["uint8", "int8", "uint16", "int16", "float16"],
+    isa=ISAS,
+)
+def test_values_off_the_map_are_rounded_as_others_are(method, layout, small, isa):
+    """To the nearest, halves to even, and to the range of the type; NaN is its least number."""
+    x = to_layout(X.astype(small), layout)
+    boxes, exact = np.array([[0, 0, 1.5, 1.5]], np.float32), small == "float16"
+    for value in (
+        *(-1, 300, 0.4, 0.5, 0.6, 1.5, 2.5, 127.5, 254.5, 255.5, 65535.5, 70000, 1e30, 1e300),
+        *(-0.5, -0.6, -1.5, -128.5, -32769, -1e300, math.inf, -math.inf, math.nan),
+    ):
+        wide = np.zeros(to_layout(np.empty((1, 2, 3, 3)), layout).shape, np.float32)
+        given = x, boxes, [0], 3, method, value
+        roicy.crop_and_resize(*given, layout=layout, out=wide)
+        out = np.zeros(wide.shape, small)
+        assert roicy.crop_and_resize(*given, layout=layout, out=out) is out
+        with np.errstate(all="ignore"):
+            assert np.array_equal(wide.max(), np.float32(value), equal_nan=True) or value < 9
+            if exact:
+                right = wide.astype(small)
+            else:
+                limits = np.iinfo(small)
+                right = np.rint(wide).clip(limits.min, limits.max)
+                right = np.where(np.isnan(right), limits.min, right).astype(small)
+        np.testing.assert_array_equal(out, right)
+
+
+BOXES = np.zeros((2, 4), np.float32)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"boxes": BOXES[:, :3]}, r"boxes: shape \(2, 3\), expected"),
+        ({"box_indices": [0]}, r"box_indices: shape \(1,\) of int64, expected"),
+        ({"box_indices": [0.0, 0.0]}, "box_indices: shape .* of float64"),
+        ({"box_indices": [0, 1]}, r"box_indices\[1\]: 1 is outside the"),
+        ({"crop_size": 0}, "crop_size: 0, expected an integer from 1"),
+        ({"method": "cubic"}, "method: 'cubic', expected 'bil"),
+        ({"extrapolation_value": "1"}, "extrapolation_value: '1'"),
+        ({"image": X[0]}, r"image: shape \(2, 3, 4\), expected"),
+        ({"boxes": BOXES.astype(complex)}, "boxes: dtype complex128"),
+        ({"boxes": BOXES * np.nan}, r"boxes\[0\]: x1 is nan"),
+    ],
+    ids=str,
+)
+def test_errors(arguments, message):
+    given = {"image": X, "boxes": BOXES, "box_indices": [0, 0], "crop_size": 2}
+    error = TypeError if re.search("complex|'1'", message) else ValueError
+    assert_refused(roicy.crop_and_resize, given, arguments, message, error)
