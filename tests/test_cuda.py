@@ -22,7 +22,7 @@ from cuda_emulation import standin
 from cuda_emulation.calls import RUNS, SHAPES, make
 from cuda_emulation.fixtures import OF_BOXES, ORDERS, assert_close, check_agrees, placed
 from problems import PARAMETERS
-from recorded import CASES, OTHERWISE, load
+from recorded import CASES, OTHERWISE, assert_agrees, load
 
 import roicy
 from roicy import _call
@@ -53,7 +53,6 @@ def test_sums(case, shape, kind, cupy, rng):
 @pytest.mark.parametrize("case", CASES)
 def test_recorded(case, emulated):
     name, size, keywords, arrays = load(case)
-    otherwise = OTHERWISE.get(case, set())
     x, boxes, grad_out = (emulated.asarray(arrays[key]) for key in ("x", "boxes", "grad_out"))
     if name == "roi_pool":
         out, argmax = roicy.roi_pool(x, boxes, size, return_argmax=True, **keywords)
@@ -62,11 +61,8 @@ def test_recorded(case, emulated):
         out = operator(name)(x, boxes, size, **keywords)
         grad = operator(name, "_backward")(grad_out, boxes, x.shape, **keywords)
     for key, result in (("out", out), ("grad_x", grad)):
-        if key not in otherwise:
-            expected = arrays[key]
-            assert np.abs(result.get() - expected).max(initial=0) <= (
-                1e-5 if x.dtype == np.float32 else 1e-12
-            ) * np.abs(expected).max(initial=0)
+        if key not in OTHERWISE.get(case, ()):
+            assert_agrees(result.get(), arrays[key], x.dtype)
 
 
 @pairs(shape=SHAPES, **RUNS)
@@ -74,22 +70,18 @@ def test_roi_pool(shape, kind, cupy, rng):
     dtype, layout = kind
     x, boxes, bins = make(rng, "roi_pool", shape, 0.5, dtype)
     x[0, :, -1] = np.nan
-    x = to_layout(x, layout)
-    expected, expected_at = roicy.roi_pool(x, boxes, bins, 0.5, layout=layout, return_argmax=True)
-    out, argmax = roicy.roi_pool(
-        cupy.asarray(x), cupy.asarray(boxes), bins, 0.5, layout=layout, return_argmax=True
-    )
+    given = to_layout(x, layout), boxes, bins, 0.5
+    options = {"layout": layout, "return_argmax": True}
+    expected, expected_at = roicy.roi_pool(*given, **options)
+    on_device = placed(list(given), cupy.asarray)
+    out, argmax = roicy.roi_pool(*on_device, **options)
     np.testing.assert_array_equal(out.get(), expected)
     np.testing.assert_array_equal(argmax.get(), expected_at)
-    np.testing.assert_array_equal(
-        roicy.roi_pool(cupy.asarray(x), cupy.asarray(boxes), bins, 0.5, layout=layout).get(),
-        expected,
-    )
+    alone = roicy.roi_pool(*on_device, layout=layout)
+    np.testing.assert_array_equal(alone.get(), expected)
     g = rng.standard_normal(expected.shape).astype(dtype)
-    grad = roicy.roi_pool_backward(
-        cupy.asarray(g), argmax, cupy.asarray(boxes), x.shape, layout=layout
-    )
-    assert_close(grad, roicy.roi_pool_backward(g, expected_at, boxes, x.shape, layout=layout))
+    rest = boxes, given[0].shape
+    check_agrees(cupy, roicy.roi_pool_backward, g, expected_at, *rest, layout=layout)
 
 
 @pairs(shape=["blocks", "parts", "boxes", "bins", "tiles"], **RUNS)
@@ -102,12 +94,9 @@ def test_argmax_of_anything(shape, kind, cupy, rng):
     some = rng.choice(pixels, 3)  # few pixels for many bins
     argmax = np.where(rng.random(grad.shape) < 0.5, rng.choice(some, grad.shape), -1)
     argmax = argmax.astype(np.int32)
-    grad, argmax = to_layout(grad, layout), to_layout(argmax, layout)
-    shape = to_layout(x, layout).shape
-    result = roicy.roi_pool_backward(
-        cupy.asarray(grad), cupy.asarray(argmax), cupy.asarray(boxes), shape, layout=layout
-    )
-    expected = roicy.roi_pool_backward(grad, argmax, boxes, shape, layout=layout)
+    given = [to_layout(grad, layout), to_layout(argmax, layout), boxes, to_layout(x, layout).shape]
+    result = roicy.roi_pool_backward(*placed(given, cupy.asarray), layout=layout)
+    expected = roicy.roi_pool_backward(*given, layout=layout)
     np.testing.assert_array_equal(result.get(), expected)  # these sums are exact
 
 
@@ -132,10 +121,8 @@ def test_gradients_that_are_no_numbers(name, kind, cupy, rng):
     some = np.isfinite(expected)
     assert 0 < (~some).sum() < some.size / 2
     np.testing.assert_array_equal(actual[~some], expected[~some])
-    assert (
-        np.abs(actual[some] - expected[some]).max()
-        <= 400 * np.finfo(dtype).eps * np.abs(expected[some]).max()
-    )
+    apart = np.abs(actual[some] - expected[some]).max()
+    assert apart <= 400 * np.finfo(dtype).eps * np.abs(expected[some]).max()
 
 
 @pairs(name=["roi_align", "ps_roi_align"], **RUNS)
@@ -158,17 +145,6 @@ def test_gradients_of_boxes_skip_what_no_bin_reads(name, kind, cupy, rng):
     assert_close(result, expected, 4000)
 
 
-@pairs(name=sorted(WITH_BOX_GRADIENTS), **RUNS)
-def test_gradients_of_boxes_with_large_bins(name, kind, cupy, rng):
-    """Bins have more rows and columns than a warp takes at once."""
-    dtype, layout = kind
-    boxes = np.array([[0, 2.3, 1.4, 90.2, 35.1], [0, 12.3, 5.4, 70.2, 35.1]], dtype)
-    x = to_layout(rng.standard_normal((1, 20, 40, 100)).astype(dtype), layout)
-    g = rng.standard_normal(operator(name)(x, boxes, 2, layout=layout).shape).astype(dtype)
-    backward = operator(name, "_backward_boxes")
-    check_agrees(cupy, backward, g, x, boxes, layout=layout, **OF_BOXES)
-
-
 def test_meetings_of_lanes_are_needed(emulated, monkeypatch, rng):
     """Without __syncwarp() some order of lanes gives other results.  So the emulation would show
     that one is missing.
@@ -176,27 +152,22 @@ def test_meetings_of_lanes_are_needed(emulated, monkeypatch, rng):
     x, boxes, bins = make(rng, "roi_align", "blocks", 1, np.float32)
     # These two stand before values are read that other lanes wrote.  Without the other ones, wrong
     # offsets would lead to any memory.
-    less, removed = re.subn(
-        r"__syncwarp\(\);(?=\n    }\n\n    // Add (the strip|row p))",
-        ";",
-        _launch.source(),
-    )
+    pattern = r"__syncwarp\(\);(?=\n    }\n\n    // Add (the strip|row p))"
+    less, removed = re.subn(pattern, ";", _launch.source())
     assert removed == 2
     monkeypatch.setattr(_launch, "source", lambda: less)
     names = ["make_tables", "forward_planes", "backward_tiles"]
     monkeypatch.setattr(standin, "instantiations", lambda: [f"{name}<float>" for name in names])
     expected = roicy.roi_align(x, boxes, bins)
     grad = roicy.roi_align_backward(expected, boxes, x.shape)
+    on_device = emulated.asarray(boxes)
     wrong = set()
     for standin.order in ("forward", "reverse", "mixed"):
-        out = roicy.roi_align(emulated.asarray(x), emulated.asarray(boxes), bins).get()
-        back = roicy.roi_align_backward(
-            emulated.asarray(expected), emulated.asarray(boxes), x.shape
-        ).get()
-        if not np.allclose(out, expected, atol=1e-3):
-            wrong.add("forward")
-        if not np.allclose(back, grad, atol=1e-3):
-            wrong.add("backward")
+        out = roicy.roi_align(emulated.asarray(x), on_device, bins).get()
+        back = roicy.roi_align_backward(emulated.asarray(expected), on_device, x.shape).get()
+        for name, found, right in (("forward", out, expected), ("backward", back, grad)):
+            if not np.allclose(found, right, atol=1e-3):
+                wrong.add(name)
     assert wrong == {"forward", "backward"}
 
 
@@ -223,56 +194,26 @@ def test_rotated(parameters, shape, kind, cupy, rng):
     check_agrees(cupy, backward, g, x, boxes, **options, **OF_BOXES)
 
 
-def test_rotated_values_and_formats(emulated, rng):
-    x = rng.standard_normal((2, 5, 12, 14))
-    boxes = rotated_boxes(rng, 2, 6, (12, 14), np.float64)
-    boxes = boxes[np.argsort(boxes[:, 0], kind="stable")]
-    bad = boxes.copy()
-    bad[2, 5], bad[4, 0], bad[5, 3] = np.nan, 7, np.inf
-    out = roicy.roi_align_rotated(emulated.asarray(x), emulated.asarray(bad), 2).get()
-    expected = roicy.roi_align_rotated(x, boxes, 2)
-    expected[[2, 4, 5]] = 0
-    np.testing.assert_allclose(out, expected, atol=1e-12)
-    counts = np.bincount(boxes[:, 0].astype(int), minlength=2)
-    parts = [emulated.asarray(part) for part in np.split(boxes[:, 1:], counts[:1])]
-    listed = roicy.roi_align_rotated(emulated.asarray(x), parts, 2).get()
-    np.testing.assert_allclose(listed, roicy.roi_align_rotated(x, boxes, 2), atol=1e-12)
-    maps = [x, x[:, :, ::2, ::2].copy()]
-    options = {"canonical_scale": 6, "canonical_level": 1}
-    pyramid = roicy.multiscale_roi_align_rotated(
-        [emulated.asarray(level) for level in maps],
-        emulated.asarray(boxes), 2, [1.0, 0.5], **options,
-    ).get()  # fmt: skip
-    on_host = roicy.multiscale_roi_align_rotated(maps, boxes, 2, [1.0, 0.5], **options)
-    np.testing.assert_allclose(pyramid, on_host, atol=1e-12)
-    with pytest.raises(ValueError, match=r"spatial_scale: .* expected one number"):
-        roicy.roi_align_rotated(emulated.asarray(x), emulated.asarray(boxes), 2, (0.5, 0.25))
-    with pytest.raises(ValueError, match=r"expected \(K, 6\) with rows \[batch_index, cx, cy"):
-        roicy.roi_align_rotated(
-            emulated.asarray(x), emulated.asarray(np.ascontiguousarray(boxes[:, :5])), 2
-        )
-
-
-@pairs(products=[False, True], shape=SHAPES, **RUNS)
-def test_roi_align_max(shape, products, kind, cupy, rng):
+@pairs(
+    products=[False, True], parameters=[{"sampling_ratio": 3}, {"aligned": True}], shape=SHAPES,
+    **RUNS,
+)  # fmt: skip
+def test_roi_align_max(parameters, shape, products, kind, cupy, rng):
     dtype, layout = kind
     x, boxes, bins = make(rng, "roi_align_max", shape, 0.5, dtype)
-    x = to_layout(x, layout)
-    for parameters in ({"sampling_ratio": 3}, {"aligned": True}):
-        options = {
-            "spatial_scale": (0.5, 0.4),
-            "layout": layout,
-            "products": products,
-            **parameters,
-        }
-        check_agrees(cupy, roicy.roi_align_max, x, boxes, bins, **options, terms=10)
+    options = {"spatial_scale": (0.5, 0.4), "products": products, "layout": layout} | parameters
+    given = to_layout(x, layout), boxes, bins
+    check_agrees(cupy, roicy.roi_align_max, *given, **options, terms=10)
+
+
+FINE, COARSE = 1 / 4, 1 / 8
 
 
 @pairs(
     scales=[
-        [1 / 4, 1 / 8, 1 / 16],
-        [1 / 4, 1 / 4, 1 / 8],
-        [(1 / 4, 1 / 5), 1 / 8, (1 / 20, 1 / 12)],
+        [FINE, COARSE, 1 / 16],
+        [FINE, FINE, COARSE],
+        [(FINE, 1 / 5), COARSE, (1 / 20, 1 / 12)],
     ],
     **RUNS,
 )
@@ -330,23 +271,16 @@ def test_more_elements_than_int32_counts(emulated):
         right, bottom = shape[3], shape[2]
         boxes = np.array([[0, right - 29.5, bottom - 29.75, right - 5, bottom - 10]], np.float32)
         on_device, rows = emulated.ndarray(x), emulated.asarray(boxes)
-        for name, bins in (
-            ("roi_align", 3),
-            ("prroi_pool", 3),
-            ("roi_pool", 3),
-            ("roi_align_max", 3),
-        ):
+        for name in ("roi_align", "prroi_pool", "roi_pool", "roi_align_max"):
             if name == "roi_pool" and shape[1] == 1:
                 continue  # argmax cannot number so many pixels
-            expected = operator(name)(x, boxes, bins)
+            expected = operator(name)(x, boxes, 3)
             assert expected.any()
-            assert_close(operator(name)(on_device, rows, bins), expected)
+            assert_close(operator(name)(on_device, rows, 3), expected)
         g = np.ones((1, shape[1], 3, 3), np.float32)
-        assert_close(
-            roicy.roi_align_backward_boxes(emulated.asarray(g), on_device, rows),
-            roicy.roi_align_backward_boxes(g, x, boxes),
-            4000,
-        )
+        expected = roicy.roi_align_backward_boxes(g, x, boxes)
+        found = roicy.roi_align_backward_boxes(emulated.asarray(g), on_device, rows)
+        assert_close(found, expected, 4000)
     shape = (1, 64, 5860, 5870)
     boxes[0, 1:] -= (right - shape[3], bottom - shape[2]) * 2
     g = np.ones((1, shape[1], 3, 3), np.float32)
@@ -364,8 +298,5 @@ def test_workloads(cupy):
     arrays = work.arrays()
     for direction in ("forward", "backward", "backward_boxes"):
         expected = work.call(roicy, arrays, direction, "NHWC")()
-        assert_close(
-            work.call(roicy, arrays, direction, "NHWC", direction == "forward", 1, cupy.asarray)(),
-            expected,
-            4000,
-        )
+        given = "NHWC", direction == "forward", 1, cupy.asarray
+        assert_close(work.call(roicy, arrays, direction, *given)(), expected, 4000)

@@ -3,7 +3,6 @@
 Each test runs on the GPU, on the stand-in for CuPy (cuda_emulation/), or on both.
 """
 
-import inspect
 import itertools
 import re
 from pathlib import Path
@@ -11,25 +10,33 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from conftest import DTYPES, SUMS, WITH_BOX_GRADIENTS, operator, pairs, random_boxes, to_layout
+from conftest import (
+    DTYPES,
+    SUMS,
+    WITH_BOX_GRADIENTS,
+    operator,
+    pairs,
+    random_boxes,
+    rotated_boxes,
+    to_layout,
+)
 from cuda_emulation import standin
 from cuda_emulation.calls import RUNS, make
 from cuda_emulation.fixtures import ORDERS, assert_close
 
 import roicy
-from roicy import _call, _cpu
-from roicy.cuda import backend
 
 X, BOXES = np.ones((2, 4, 6, 6), np.float32), np.array([[0, 1, 1, 3, 3]], np.float32)
 
 
-@pairs(name=[*SUMS, "roi_pool", "roi_align_max"], dtype=DTYPES, cupy=ORDERS)
+@pairs(name=[*SUMS, "roi_pool", "roi_align_max", "roi_align_rotated"], dtype=DTYPES, cupy=ORDERS)
 def test_formats_of_boxes(name, dtype, cupy, rng):
-    """Boxes are arrays of the device of any type, or nested lists, which go there; boxes (K, 4)
-    belong to the only image, or to those that counts say.
+    """Boxes are arrays of the device of any type, or nested lists, which go there; boxes without
+    images belong to the only image, or to those that counts say.
     """
     x = rng.standard_normal((2, 8, 9, 11)).astype(dtype)
-    boxes = random_boxes(rng, 2, 9, (9, 11), dtype)
+    some_boxes = rotated_boxes if name == "roi_align_rotated" else random_boxes
+    boxes = some_boxes(rng, 2, 9, (9, 11), dtype)
     boxes = boxes[np.argsort(boxes[:, 0], kind="stable")]
     parts = [boxes[boxes[:, 0] == n, 1:] for n in range(2)]
     corners, counts = boxes[:, 1:].copy(), list(map(len, parts))
@@ -38,11 +45,11 @@ def test_formats_of_boxes(name, dtype, cupy, rng):
     expected = pool(maps, rows, 2).get()
     g = cupy.asarray(rng.standard_normal(expected.shape).astype(dtype))
     passes = [(lambda given, **options: pool(maps, given, 2, **options), expected)]
-    if name in SUMS:
+    if name in (*SUMS, "roi_align_rotated"):
         backward = operator(name, "_backward")
         right = backward(g, rows, x.shape).get()
         passes.append((lambda given, **options: backward(g, given, x.shape, **options), right))
-    if name in WITH_BOX_GRADIENTS:
+    if name in (*WITH_BOX_GRADIENTS, "roi_align_rotated"):
         of_boxes = operator(name, "_backward_boxes")
         right = of_boxes(g, maps, rows).get()
         passes.append((lambda given, **options: of_boxes(g, maps, given, **options), right))
@@ -65,7 +72,8 @@ def test_formats_of_boxes(name, dtype, cupy, rng):
                 right_ = right[:, right.shape[1] - found.shape[1] :] if right.ndim == 2 else right
             np.testing.assert_array_equal(found, right_)
             assert found.dtype == dtype
-    one = pool(maps[:1], cupy.asarray(boxes * [0, 1, 1, 1, 1]), 2).get()
+    boxes[:, 0] = 0
+    one = pool(maps[:1], cupy.asarray(boxes), 2).get()
     for given in (corners.tolist(), cupy.asarray(corners), [corners.tolist()]):
         np.testing.assert_array_equal(pool(maps[:1], given, 2).get(), one)
 
@@ -92,13 +100,28 @@ def test_lists_beside_arrays_of_cupy(cupy):
 def test_no_boxes(cupy):
     """They are an array without numbers, too, of the device or in a list."""
     maps, none = cupy.asarray(X), cupy.asarray(np.array([]))
+    rows, corners = (cupy.asarray(np.empty((0, columns))) for columns in (5, 4))
     for name in ("roi_align", "roi_pool", "ps_roi_align"):
-        for boxes in (none, [none, none], [], cupy.asarray(np.empty((0, 4)))):
+        for boxes in (none, [none, none], [], rows, corners):
             assert operator(name)(maps, boxes, 2).shape[0] == 0
-        assert operator(name)(maps, none, 2, boxes_num=[0, 0]).shape[0] == 0
+        for boxes in (none, []):
+            assert operator(name)(maps, boxes, 2, boxes_num=[0, 0]).shape[0] == 0
     grad = cupy.asarray(np.empty((0, 4, 2, 2), np.float32))
-    assert not roicy.roi_align_backward(grad, none, X.shape).get().any()
-    assert roicy.roi_align_backward_boxes(grad, maps, none).shape == (0, 5)
+    backward_boxes = roicy.roi_align_backward_boxes
+    for boxes in (none, rows):
+        assert not roicy.roi_align_backward(grad, boxes, X.shape).get().any()
+        assert backward_boxes(grad, maps, boxes).shape == (0, 5)
+    for boxes in ([], [corners, corners]):
+        assert [part.shape for part in backward_boxes(grad, maps, boxes)] == [(0, 4)] * 2
+    assert backward_boxes(grad, maps[:0], []) == []
+
+
+def test_maps_without_pixels(cupy):
+    maps, boxes = cupy.asarray(X), cupy.asarray(BOXES)
+    assert not roicy.roi_align(maps[:, :, :0], boxes, 2).get().any()
+    grad = cupy.asarray(np.ones((1, 4, 2, 2), np.float32))
+    found = roicy.roi_align_backward_boxes(grad, maps[:, :, :, :0], boxes)
+    assert found.get().tolist() == [[0] * 5]
 
 
 def test_whole_floats(cupy):
@@ -143,11 +166,8 @@ def test_batch_indices_beyond_the_type_of_the_data(cupy):
     for dtype in (np.float64, np.int64):
         rows = cupy.asarray(boxes.astype(dtype))
         for name in ("roi_pool", "roi_align", "roi_align_max"):
-            out = (
-                operator(name)(on_device, rows, 1, sampling_ratio=1)
-                if "align" in name
-                else (operator(name)(on_device, rows, 1))
-            )
+            options = {"sampling_ratio": 1} if "align" in name else {}
+            out = operator(name)(on_device, rows, 1, **options)
             np.testing.assert_array_equal(out.get().ravel(), [1, 2, 3, 4, 5, 0, 0])
         g = cupy.asarray(np.ones((7, 1, 1, 1), np.float32))
         grad = roicy.roi_align_backward_boxes(g, on_device, rows).get()
@@ -201,45 +221,27 @@ def test_values_that_are_errors_on_the_cpu(cupy, rng):
 
 
 def test_argmax_that_points_nowhere(cupy):
-    boxes, g = (
-        cupy.asarray(np.array([[0, 0, 0, 2, 2], [9, 0, 0, 2, 2]], np.float32)),
-        cupy.asarray(np.ones((2, 1, 2, 2), np.float32)),
-    )
+    boxes = cupy.asarray(np.array([[0, 0, 0, 2, 2], [9, 0, 0, 2, 2]], np.float32))
+    g = cupy.asarray(np.ones((2, 1, 2, 2), np.float32))
     argmax = cupy.asarray(np.array([16, -2, 2**31 - 1, 3] * 2, np.int32).reshape(2, 1, 2, 2))
     grad = roicy.roi_pool_backward(g, argmax, boxes, (1, 1, 4, 4)).get()
     assert grad.sum() == 1
     assert grad[0, 0, 0, 3] == 1
 
 
-def test_nothing_to_do(cupy):
-    boxes = cupy.asarray(np.zeros((0, 5), np.float32))
-    x = cupy.asarray(np.ones((2, 4, 5, 5), np.float32))
-    assert roicy.roi_align(x, boxes, 2).shape == (0, 4, 2, 2)
-    assert (
-        not roicy.roi_align_backward(
-            cupy.asarray(np.ones((0, 4, 2, 2), np.float32)), boxes, x.shape
-        )
-        .get()
-        .any()
-    )
-    some = cupy.asarray(np.array([[0, 1, 1, 3, 3]], np.float32))
-    assert not roicy.roi_align(x[:, :, :0], some, 2).get().any()
-    assert roicy.roi_align_backward_boxes(
-        cupy.asarray(np.ones((1, 4, 2, 2), np.float32)), x[:, :, :, :0], some
-    ).get().tolist() == [[0] * 5]
-    g = cupy.asarray(np.ones((0, 4, 2, 2), np.float32))
-    assert roicy.roi_align_backward_boxes(g, x[:0], []) == []
-    assert len(roicy.roi_align_backward_boxes(g, x, [])) == 2
-    for given in ({}, {"boxes_num": [0, 0]}):
-        assert roicy.roi_align(x, [], 2, **given).shape == (0, 4, 2, 2)
-    assert [
-        part.shape for part in roicy.roi_align_backward_boxes(g, x, [boxes[:, 1:], boxes[:, 1:]])
-    ] == [(0, 4), (0, 4)]
+def test_rotated_values_that_are_errors_on_the_cpu(cupy, rng):
+    x = rng.standard_normal((2, 5, 12, 14))
+    boxes = rotated_boxes(rng, 2, 6, (12, 14), np.float64)
+    expected = roicy.roi_align_rotated(x, boxes, 2)
+    boxes[2, 5], boxes[4, 0], boxes[5, 3] = np.nan, 7, np.inf
+    expected[[2, 4, 5]] = 0
+    out = roicy.roi_align_rotated(cupy.asarray(x), cupy.asarray(boxes), 2).get()
+    np.testing.assert_allclose(out, expected, atol=1e-12)
 
 
-def align(*rest, maps=X, boxes=BOXES, **options):
-    """Return a call of roi_align with arrays of the device."""
-    return lambda c: roicy.roi_align(c.asarray(maps), c.asarray(boxes), *rest, **options)
+def align(*rest, operator=roicy.roi_align, maps=X, boxes=BOXES, **options):
+    """Return a call with arrays of the device."""
+    return lambda c: operator(c.asarray(maps), c.asarray(boxes), *rest, **options)
 
 
 ERRORS = [
@@ -263,7 +265,11 @@ ERRORS = [
      "out: numpy.ndarray, expected a cupy"),
     (lambda c: align(2, out=c.asarray(X))(c), ValueError,
      r"out: shape \(2, 4, 6, 6\), expected \(1, 4, 2, 2\)"),
-    (lambda c: roicy.ps_roi_align(c.asarray(X), c.asarray(BOXES), 3), ValueError,
+    (align(2, (0.5, 0.25), operator=roicy.roi_align_rotated), ValueError,
+     "spatial_scale: .* expected one number"),
+    (align(2, operator=roicy.roi_align_rotated), ValueError,
+     r"expected \(K, 6\) with rows \[batch_index, cx, cy"),
+    (align(3, operator=roicy.ps_roi_align), ValueError,
      "input: 4 channels, expected a multiple of the 3 x 3 bins"),
     (lambda c: roicy.roi_align_backward(c.asarray(X), c.asarray(BOXES), (1, 4, 6, 6)), ValueError,
      r"grad_output: shape .* expected \(1, 4, 6, 6\)"),
@@ -286,16 +292,6 @@ def test_errors(call, error, message, emulated):
     assert len(standin.launches) == before
 
 
-def test_stand_in_has_names_of_cupy():
-    module = pytest.importorskip("cupy")
-    names = "ndarray RawModule asarray empty zeros ascontiguousarray concatenate where clip"
-    for name in (names + " may_share_memory floor isnan log2 sqrt").split():
-        assert callable(getattr(module, name))
-    assert callable(module.cuda.runtime.getDevice)
-    for name in ("device", "astype", "transpose", "fill", "get", "strides"):
-        assert hasattr(module.ndarray, name)
-
-
 def test_arrays_of_two_devices(emulated):
     class Other:
         def __repr__(self):
@@ -303,30 +299,13 @@ def test_arrays_of_two_devices(emulated):
 
     boxes = emulated.asarray(BOXES)
     boxes.device = Other()
-    with pytest.raises(
-        ValueError, match="boxes: on another device, expected .*, where the other arrays are"
-    ):
+    message = "boxes: on another device, expected .*, where the other arrays are"
+    with pytest.raises(ValueError, match=message):
         roicy.roi_align(emulated.asarray(X), boxes, 2)
     out = emulated.zeros((1, 4, 2, 2), np.float32)
     out.device = Other()
     with pytest.raises(ValueError, match="out: on another device"):
         roicy.prroi_pool(emulated.asarray(X), emulated.asarray(BOXES), 2, out=out)
-
-
-def test_same_functions():
-    """The backends have the functions that `_call` asks of them, with equal parameters."""
-    asked = set(re.findall(r"\bbackend\.(\w+)", inspect.getsource(_call)))
-    asked.remove("py")  # this is from the name of a file
-    assert asked == {
-        "plan_with_maps", "plan_backward", "output", "forward", "backward", "backward_max",
-        "backward_boxes", "result", "array", "indices", "box_arrays",
-    }  # fmt: skip
-    for name in asked:
-        mine, theirs = (
-            [one.default is one.empty for one in inspect.signature(function).parameters.values()]
-            for function in (getattr(_cpu, name), getattr(backend, name))
-        )
-        assert sum(mine) == sum(theirs), name
 
 
 def test_gradient_of_largest_samples_is_refused(emulated):

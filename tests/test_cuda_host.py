@@ -5,14 +5,15 @@ it was freed.
 """
 
 import itertools
+from functools import partial
 
 import numpy as np
 import pytest
 from conftest import operator, random_boxes, rotated_boxes
 from cuda_emulation import standin
+from cuda_emulation.fixtures import placed
 
 import roicy
-from roicy.cuda import _launch
 
 SIZE = (2, 9, 14, 17)
 BINS = 3
@@ -28,34 +29,29 @@ def data(rng, dtype=np.float32, rotated=False):
     return maps, boxes, rng.standard_normal((COUNT, c, BINS, BINS)).astype(dtype)
 
 
+PYRAMID = {
+    "spatial_scale": SCALES, "canonical_scale": 8, "canonical_level": 1, "sampling_ratio": 2,
+}  # fmt: skip
+
+
 def calls(maps, boxes, grad, rotated, argmax):
     """Return functions that call each pass with these arrays, by their names."""
-    x = maps[0]
-    shapes, size = [level.shape for level in maps], BINS
-    boxes_of = {"roi_align": boxes, "roi_align_rotated": rotated}
-    pyramid = {"canonical_scale": 8, "canonical_level": 1, "sampling_ratio": 2}
+    x, shapes = maps[0], [level.shape for level in maps]
     found = {}
-    for name, rows in boxes_of.items():
-        multi = "multiscale_" + name
-        found |= {
-            name: lambda n=name, r=rows: operator(n)(x, r, size),
-            name + " backward": lambda n=name, r=rows: operator(n, "_backward")(grad, r, x.shape),
-            name + " boxes": lambda n=name, r=rows: operator(n, "_backward_boxes")(grad, x, r),
-            multi: lambda n=multi, r=rows: operator(n)(maps, r, size, SCALES, **pyramid),
-            multi + " backward": lambda n=multi, r=rows: operator(n, "_backward")(
-                grad, r, shapes, SCALES, **pyramid
-            ),
-            multi + " boxes": lambda n=multi, r=rows: operator(n, "_backward_boxes")(
-                grad, maps, r, SCALES, **pyramid
-            ),
-        }
-    ps = grad[:, :1]
+    for name, rows in (("roi_align", boxes), ("roi_align_rotated", rotated)):
+        for of, shape, more in ((x, x.shape, {}), (maps, shapes, PYRAMID)):
+            name = "multiscale_" + name if more else name
+            found |= {
+                name: partial(operator(name), of, rows, BINS, **more),
+                name + " backward": partial(operator(name, "_backward"), grad, rows, shape, **more),
+                name + " boxes": partial(operator(name, "_backward_boxes"), grad, of, rows, **more),
+            }
     return found | {
-        "ps_roi_align": lambda: roicy.ps_roi_align(x, boxes, size),
-        "ps_roi_align backward": lambda: roicy.ps_roi_align_backward(ps, boxes, x.shape),
-        "roi_pool": lambda: roicy.roi_pool(x, boxes, size, return_argmax=True)[1],
-        "roi_pool backward": lambda: roicy.roi_pool_backward(grad, argmax, boxes, x.shape),
-        "roi_align_max": lambda: roicy.roi_align_max(x, boxes, size),
+        "ps_roi_align": partial(roicy.ps_roi_align, x, boxes, BINS),
+        "ps_roi_align backward": partial(roicy.ps_roi_align_backward, grad[:, :1], boxes, x.shape),
+        "roi_pool": lambda: roicy.roi_pool(x, boxes, BINS, return_argmax=True)[1],
+        "roi_pool backward": partial(roicy.roi_pool_backward, grad, argmax, boxes, x.shape),
+        "roi_align_max": partial(roicy.roi_align_max, x, boxes, BINS),
     }
 
 
@@ -68,8 +64,7 @@ def case(rng):
 
 
 def on_device(c, arrays):
-    maps, *others = arrays
-    return [c.asarray(level) for level in maps], *map(c.asarray, others)
+    return placed(list(arrays), c.asarray)
 
 
 NAMES = list(calls([np.zeros((1, 1, 1, 1))], None, np.zeros((1, 1, 1, 1)), None, None))
@@ -173,12 +168,8 @@ def shifted(array):
 
 def torn(array):
     """Return a copy whose elements lie a size and a half from each other."""
-    size = array.itemsize
-    bytes = np.zeros((array.size * 3 + 4) * size, np.uint8)
-    strides, step = [], size * 3 // 2
-    for extent in reversed(array.shape):
-        strides.insert(0, step)
-        step *= max(extent, 1)
+    bytes = np.zeros(array.nbytes * 3 // 2 + array.itemsize, np.uint8)
+    strides = [stride * 3 // 2 for stride in array.strides]
     moved = np.ndarray(array.shape, array.dtype, bytes, 0, strides)
     moved[...] = array
     return standin.ndarray(moved)
@@ -209,9 +200,8 @@ def test_elements_between_elements(spoil, emulated, rng):
     ]  # fmt: skip
     launches = len(standin.launches)
     for name, call in wrong:
-        with pytest.raises(
-            ValueError, match=f"^{name}: its elements do not lie at multiples of their size"
-        ):
+        message = f"^{name}: its elements do not lie at multiples of their size"
+        with pytest.raises(ValueError, match=message):
             call()
     assert len(standin.launches) == launches
 
@@ -254,27 +244,6 @@ def test_subnormal_numbers(emulated, monkeypatch, rng):
     np.testing.assert_array_equal(pooled[1], pooled[0])  # of image 0
 
 
-def test_kernels_are_compiled_when_they_are_needed(emulated, monkeypatch, rng):
-    (x, _), boxes, _ = data(rng)
-    asked = []
-
-    class Counted(standin.RawModule):
-        def __init__(self, code, options, name_expressions):
-            super().__init__(code, options, name_expressions)
-            asked.extend(name_expressions)
-
-    monkeypatch.setattr(standin, "RawModule", Counted)
-    for _ in range(2):
-        roicy.roi_align(emulated.asarray(x), emulated.asarray(boxes), 2)
-    assert asked == ["make_tables<float>", "forward_planes<float>"]
-
-
-def test_options_of_the_compiler():
-    """Whether subnormal numbers count is not ours to say, since CuPy's option is the last."""
-    assert "--fmad=false" in _launch.OPTIONS
-    assert not any("ftz" in option for option in _launch.OPTIONS)
-
-
 def test_plans_do_not_mix(emulated, rng):
     """Each call gets the result of its own arguments, however many calls there were before."""
     (x, y), boxes, _ = data(rng)
@@ -311,14 +280,8 @@ def test_errors_after_right_calls(options, error, emulated, rng):
     """A value of a wrong type that equals a right one is still an error."""
     (x, _), boxes, _ = data(rng)
     given = emulated.asarray(x), emulated.asarray(boxes)
-    for right in (
-        {"aligned": True},
-        {"sampling_ratio": 1},
-        {"spatial_scale": 1},
-        {"spatial_scale": 1.0},
-        {"output_size": (1, 1)},
-        {},
-    ):
+    rights = [{"spatial_scale": 1}, {"spatial_scale": 1.0}, {"output_size": (1, 1)}, {}]
+    for right in ({"aligned": True}, {"sampling_ratio": 1}, *rights):
         roicy.roi_align(*given, **{"output_size": 1} | right)
     with pytest.raises(error):
         roicy.roi_align(*given, **{"output_size": 1} | options)
@@ -337,20 +300,13 @@ def test_pyramids_of_many_levels(emulated, rng):
     more = [emulated.asarray(level) for level in (*maps, maps[-1])]
     with pytest.raises(ValueError, match="features: 9 levels, expected at most 8 on a GPU"):
         roicy.multiscale_roi_align(more, emulated.asarray(boxes), 2, [*scales, scales[-1]])
-    given = [emulated.asarray(level) for level in maps], emulated.asarray(boxes)
     expected = roicy.multiscale_roi_align(maps, boxes, 2, scales, **options)
-    assert is_close(roicy.multiscale_roi_align(*given, 2, scales, **options), expected)
     grad = rng.standard_normal(expected.shape).astype(np.float32)
     shapes = [level.shape for level in maps]
-    assert is_close(
-        roicy.multiscale_roi_align_backward(
-            emulated.asarray(grad), given[1], shapes, scales, **options
-        ),
-        roicy.multiscale_roi_align_backward(grad, boxes, shapes, scales, **options),
-    )
-    assert is_close(
-        roicy.multiscale_roi_align_backward_boxes(
-            emulated.asarray(grad), *given, scales, **options
-        ),
-        roicy.multiscale_roi_align_backward_boxes(grad, maps, boxes, scales, **options),
-    )
+    for function, *given in (
+        (roicy.multiscale_roi_align, maps, boxes, 2),
+        (roicy.multiscale_roi_align_backward, grad, boxes, shapes),
+        (roicy.multiscale_roi_align_backward_boxes, grad, maps, boxes),
+    ):
+        found = function(*placed(given, emulated.asarray), scales, **options)
+        assert is_close(found, function(*given, scales, **options))

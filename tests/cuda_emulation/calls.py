@@ -29,6 +29,6 @@ def make(rng, name, shape, scale, dtype):
     count, n, c, h, w, bins = SHAPES[shape]
     vertical, horizontal = two_scales({"spatial_scale": scale})
     if name.startswith("ps_"):
-        c = max(c // 9, 1) * bins[0] * bins[1]
+        c = min(max(c // 9, 1), 8) * bins[0] * bins[1]
     x = rng.standard_normal((n, c, h, w)).astype(dtype)
     return x, random_boxes(rng, n, count, (h / vertical, w / horizontal), dtype), bins
