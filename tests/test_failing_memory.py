@@ -2,12 +2,12 @@
 
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
 import failing_memory
 import pytest
+from conftest import python
 
 from roicy._kernels import machine
 
@@ -70,11 +70,8 @@ def test_threads_that_cannot_be_started():
 )
 def test_a_limit_of_memory(room):
     """Under `ulimit -v`, large maps and many threads: right results or MemoryError."""
-    folder = Path(failing_memory.roicy.__file__).parents[1]
-    done = subprocess.run(
-        [sys.executable, "-c", UNDER_LIMITS.replace("ROOM", str(room))],
-        env=os.environ | {"PYTHONPATH": str(folder), "MALLOC_ARENA_MAX": "2"},
-        capture_output=True, text=True,
-    )  # fmt: skip
+    folder = str(Path(failing_memory.roicy.__file__).parents[1])
+    code = UNDER_LIMITS.replace("ROOM", str(room))
+    done = python(code, PYTHONPATH=folder, MALLOC_ARENA_MAX="2")
     assert done.returncode == 0, done.stderr
     assert set(done.stdout.split()) <= {"right", "no", "memory"}
