@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from .judged import judged, largest
-from .strings import COORDINATES, FINITE, Buffer, disguised, values
+from .strings import Buffer, corners_of, disguised, values
 
 
 def paste_call(data) -> str:
@@ -13,9 +13,7 @@ def paste_call(data) -> str:
     count, dtype = data.below(5), np.dtype(data.of((np.float32, np.float64)))
     shape = data.of(((20, 30), (1, 1), (7, 300), (300, 7), (0, 4)))
     masks = values(data, (count, 1, 1 + data.below(9), 1 + data.below(9)), dtype)
-    boxes = np.array(
-        [[data.ordinary(COORDINATES, FINITE) for _ in range(4)] for _ in range(count)], np.float64
-    ).reshape(count, 4)
+    boxes = corners_of(data, count)
     with np.errstate(all="ignore"):
         boxes = boxes.astype(data.of((dtype, np.float64, np.float32)))
     arguments = {
@@ -29,11 +27,7 @@ def paste_call(data) -> str:
     }
     if data.below(3) == 2:
         arguments["padding"] = data.ordinary((1, 0, 2, -1, 2**40, 1.0), 3)
-    buffer = None
-    if data.below(3) == 2:
-        kind = np.uint8 if arguments["threshold"] is not None else dtype
-        buffer = Buffer(data, (count, 1, *shape), np.dtype(data.ordinary((kind, np.uint8), 1)))
-        arguments["out"] = buffer.array[:, 0] if isinstance(buffer.array, np.ndarray) else [1]
+    buffer = out_of_masks(data, arguments, (count, 1, *shape), dtype)
     return judged("paste_masks", arguments, buffer, lambda ends: check_pasted(arguments, ends))
 
 
@@ -42,9 +36,7 @@ def prototype_call(data) -> str:
     count, dtype = data.below(4), np.dtype(data.of((np.float32, np.float64)))
     shape = data.of(((20, 30), (1, 1), (7, 300), (300, 7), (0, 4), (3, 2100)))
     planes = values(data, (1 + data.below(5), 1 + data.below(40), 1 + data.below(40)), dtype)
-    boxes = np.array(
-        [[data.ordinary(COORDINATES, FINITE) for _ in range(4)] for _ in range(count)], np.float64
-    ).reshape(count, 4)
+    boxes = corners_of(data, count)
     rules = ("ultralytics", "ultralytics_native", "yolov5", "yolov5_native", "none")
     arguments = {
         "prototypes": disguised(data, planes[None] if data.below(2) else planes),
@@ -56,23 +48,28 @@ def prototype_call(data) -> str:
         "format": data.ordinary(("image", "image", "rle", "png"), 3),
         "num_threads": data.ordinary((1, 2, 3, 0), 3),
     }
-    buffer = None
-    if data.below(3) == 2:
-        kind = np.uint8 if arguments["threshold"] is not None else dtype
-        buffer = Buffer(data, (count, 1, *shape), np.dtype(data.ordinary((kind, np.uint8), 1)))
-        arguments["out"] = buffer.array[:, 0] if isinstance(buffer.array, np.ndarray) else [1]
+    buffer = out_of_masks(data, arguments, (count, 1, *shape), dtype)
     if data.below(3) == 2:
         arguments["fit"] = data.of(("letterbox", "letterbox_top_left", "stretch", "cover"))
     return judged("prototype_masks", arguments, buffer, lambda ends: check_pasted(arguments, ends))
+
+
+def out_of_masks(data, arguments, shape, dtype):
+    """Give a call an `out` now and then, and return the memory in which it lies."""
+    if data.below(3) < 2:
+        return None
+    kind = np.uint8 if arguments["threshold"] is not None else dtype
+    buffer = Buffer(data, shape, np.dtype(data.ordinary((kind, np.uint8), 1)))
+    arguments["out"] = buffer.array[:, 0] if isinstance(buffer.array, np.ndarray) else [1]
+    return buffer
 
 
 def check_pasted(arguments, results):
     """Check the results of masks: few pixels lie where rounding decides."""
     for result in results:
         if arguments["format"] == "rle":
-            assert [code["size"] for code in result] == [[*arguments["image_shape"]]] * len(
-                arguments["boxes"]
-            )
+            sizes = [[*arguments["image_shape"]]] * len(arguments["boxes"])
+            assert [code["size"] for code in result] == sizes
         else:
             assert result.shape == (len(arguments["boxes"]), *arguments["image_shape"])
             if overflows(arguments):  # products by themselves do so, and fused ones may not

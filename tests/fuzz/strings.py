@@ -25,11 +25,8 @@ SIZES = (
     1, 2, 3, 7, 14, 64, 65, 300, 0, -1, 2**24, 2**24 + 1, 2**31, 2**63, -(2**63), 10**30, 2.0, "2",
     None, True,
 )  # fmt: skip
-SMALL = (
-    np.dtype(np.float16),
-    np.dtype(np.uint8),
-    *([np.dtype(ml_dtypes.bfloat16)] if ml_dtypes else []),
-)
+SMALL = [np.dtype(np.float16), np.dtype(np.uint8)]
+SMALL += [np.dtype(ml_dtypes.bfloat16)] if ml_dtypes else []
 IMAGES = (0, -1, 3, 0.5, 2**31, -(2**31), 2**32, 1e30, float("nan"), float("inf"))
 POOLS = {
     char: np.random.default_rng(0).integers(-64, 65, 2**19).astype(char) / np.array(8, char)
@@ -64,11 +61,9 @@ class Bytes:
 
     def ordinary(self, choices, count):
         """Return one of the first `count` choices, or rarely one of the others."""
-        return (
-            choices[count + self.below(len(choices) - count)]
-            if self.rarely()
-            else choices[self.below(count)]
-        )
+        if self.rarely():
+            return choices[count + self.below(len(choices) - count)]
+        return choices[self.below(count)]
 
 
 def values(data, shape, dtype):
@@ -76,9 +71,8 @@ def values(data, shape, dtype):
     size, first = math.prod(shape), data.below(256)
     array = POOLS[dtype.char][first : first + size].reshape(shape).copy()
     if size and data.rarely(12):
-        array.reshape(-1)[data.below(256) % size] = data.of(
-            (np.nan, np.inf, -np.inf, 1e38, -1e38, 1e-45)
-        )
+        odd = data.of((np.nan, np.inf, -np.inf, 1e38, -1e38, 1e-45))
+        array.reshape(-1)[data.below(256) % size] = odd
     return array
 
 
@@ -90,9 +84,8 @@ def disguised(data, array):
     if kind == 5:
         return np.asfortranarray(array)
     if kind == 6:
-        spaced = np.zeros([2 * extent for extent in array.shape], array.dtype)[
-            (slice(None, None, 2),) * array.ndim
-        ]
+        memory = np.zeros([2 * extent for extent in array.shape], array.dtype)
+        spaced = memory[(slice(None, None, 2),) * array.ndim]
         spaced[...] = array
         return spaced
     if kind == 7:
@@ -106,81 +99,70 @@ def disguised(data, array):
     if kind == 10:
         return np.moveaxis(np.ascontiguousarray(np.moveaxis(array, 1, -1)), -1, 1)
     if kind == 11:
-        return np.broadcast_to(array[tuple(slice(0, 1) for _ in array.shape)], array.shape)
+        return np.broadcast_to(array[(slice(1),) * array.ndim], array.shape)
     if not data.rarely(4):
         return array
     if kind == 12:
-        return (
-            np.frombuffer(b"x" + array.tobytes(), np.uint8)[1:]
-            .view(array.dtype)
-            .reshape(array.shape)
-        )
+        unaligned = np.frombuffer(b"x" + array.tobytes(), np.uint8)[1:]
+        return unaligned.view(array.dtype).reshape(array.shape)
     if kind == 13:
         record = np.zeros(array.shape, [("value", array.dtype), ("odd", "u1")])
         record["value"] = array
         return record["value"]
     if kind == 14:
         return array.view(np.recarray) if data.below(2) else np.ma.masked_array(array)
+    if array.dtype.kind == "V":  # bfloat16, which NumPy converts to floats alone
+        array = array.astype(np.float64)
     with np.errstate(all="ignore"):
-        if array.dtype.kind == "V":  # bfloat16, which NumPy converts to floats alone
-            array = array.astype(np.float64)
-        return data.of(
-            (
-                lambda: array.astype(">f4"),
-                lambda: array.astype(np.float16),
-                lambda: np.nan_to_num(array).astype(np.int32),
-                lambda: array.astype(object),
-                lambda: array.astype(complex),
-                lambda: array.tolist(),
-                lambda: array[0],
-                lambda: array[None],
-                lambda: None,
-                lambda: array.astype(np.longdouble),
-                lambda: array.astype(str),
-            )
-        )()
+        return data.of(NO_ARRAYS)(array)
+
+
+# What makes of an array something that no operator takes, or takes elsewhere.
+NO_ARRAYS = (
+    lambda array: array.astype(">f4"),
+    lambda array: array.astype(np.float16),
+    lambda array: np.nan_to_num(array).astype(np.int32),
+    lambda array: array.astype(object),
+    lambda array: array.astype(complex),
+    lambda array: array.tolist(),
+    lambda array: array[0],
+    lambda array: array[None],
+    lambda array: None,
+    lambda array: array.astype(np.longdouble),
+    lambda array: array.astype(str),
+)
+
+
+def corners_of(data, count):
+    """Return corners (count, 4) in float64."""
+    rows = [[data.ordinary(COORDINATES, FINITE) for _ in range(4)] for _ in range(count)]
+    return np.array(rows, np.float64).reshape(count, 4)
 
 
 def boxes_of(data, images, dtype):
     """Return the number of boxes, the boxes in any format, and boxes_num."""
     count = data.below(6) if images or data.rarely(2) else 0
-    rows = np.array(
-        [[data.ordinary(COORDINATES, FINITE) for _ in range(4)] for _ in range(count)], np.float64
-    ).reshape(count, 4)
+    rows = corners_of(data, count)
     with np.errstate(over="ignore", invalid="ignore"):
         rows = rows.astype(data.of((dtype, dtype, np.float64, np.float32)))
         if data.rarely(10):
-            rows = (
-                np.nan_to_num(rows, nan=0, posinf=0, neginf=0)
-                .clip(-1000, 1000)
-                .astype(data.of((np.int64, np.int32, np.uint8)))
-            )
+            rows = np.nan_to_num(rows, nan=0, posinf=0, neginf=0).clip(-1000, 1000)
+            rows = rows.astype(data.of((np.int64, np.int32, np.uint8)))
     kind = data.below(4)
     if kind == 3:
         bounds = sorted(data.below(count + 1) for _ in range(max(images - 1, 0)))
         parts = [disguised(data, part) for part in np.split(rows, bounds)]
-        return (
-            count,
-            parts[: images - data.rarely()] if images else [],
-            [count] if data.rarely(4) else None,
-        )
+        parts = parts[: images - data.rarely()] if images else []
+        return count, parts, [count] if data.rarely(4) else None
     if kind == 2:
-        counts = np.bincount([data.below(max(images, 1)) for _ in range(count)], minlength=images)[
-            :images
-        ].astype(data.ordinary((np.int64, np.int32, np.float64), 2))
+        numbers = [data.below(max(images, 1)) for _ in range(count)]
+        counts = np.bincount(numbers, minlength=images)[:images]
+        counts = counts.astype(data.ordinary((np.int64, np.int32, np.float64), 2))
         if counts.size and data.rarely(8):
             counts[data.below(len(counts))] += data.of((1, -1, 100, -100, 2**30))
         return count, disguised(data, rows), data.of((counts, counts.tolist(), counts))
-    whole = np.concatenate(
-        [
-            np.array(
-                [[data.ordinary((data.below(max(images, 1)), *IMAGES), 1)] for _ in range(count)],
-                np.float64,
-            ).reshape(count, 1),
-            rows,
-        ],
-        axis=1,
-    )
+    numbers = [data.ordinary((data.below(max(images, 1)), *IMAGES), 1) for _ in range(count)]
+    whole = np.column_stack([np.array(numbers, np.float64), rows])
     return (
         count,
         disguised(data, whole.astype(rows.dtype) if rows.dtype.kind == "f" else whole),
@@ -201,21 +183,13 @@ class Buffer:
         if data.rarely(8) and size:
             locked = self.array.view()
             locked.flags.writeable = False
-            self.array = data.of(
-                (
-                    locked,
-                    self.array[:-1],
-                    self.array.astype(np.float16),
-                    self.array[:, :, :, ::-1],
-                    np.broadcast_to(self.array[:1], shape),
-                    [1],
-                )
-            )
+            small, backwards = self.array.astype(np.float16), self.array[:, :, :, ::-1]
+            repeated = np.broadcast_to(self.array[:1], shape)
+            self.array = data.of((locked, self.array[:-1], small, backwards, repeated, [1]))
 
     def check(self, written):
         """Check that nothing but the array was written, and the array only if `written`."""
         if written:
             self.array[...] = 123
-        assert (self.memory == 123).all(), (
-            "memory was written that is not of `out`, or before an error"
-        )
+        message = "memory was written that is not of `out`, or before an error"
+        assert (self.memory == 123).all(), message
