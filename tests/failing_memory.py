@@ -57,113 +57,64 @@ def calls():
     levels = {"spatial_scale": [1.0, 0.5], "canonical_scale": 100}
     shape = x.shape
     pooled, of_map = np.zeros(grad.shape, np.float32), np.zeros(shape, np.float32)
-    return (
-        {
-            "align": (lambda out: roicy.roi_align(x, boxes, 3, out=out, **many), pooled),
-            "align, float16": (
-                lambda out: roicy.roi_align(x.astype("f2"), boxes, 3, out=out),
-                pooled.astype("f2"),
-            ),
-            "align, boxes in lists": (
-                lambda out: roicy.roi_align(x, [boxes[:9, 1:], boxes[9:, 1:]], 3, out=out),
-                pooled,
-            ),
-            "pool": (lambda out: roicy.roi_pool(x, boxes, 3, out=out, return_argmax=True), pooled),
-            "integral": (lambda out: roicy.prroi_pool(x, boxes, 3, out=out), pooled),
-            "maxima": (lambda out: roicy.roi_align_max(x, boxes, 3, out=out), pooled),
-            "turned": (
-                lambda out: roicy.roi_align_rotated(x, turned, 3, out=out, **many),
-                pooled[:12],
-            ),
-            "pyramid": (
-                lambda out: roicy.multiscale_roi_align(maps, boxes, 3, out=out, **levels),
-                pooled,
-            ),
-            "gradient of the map": (
-                lambda out: roicy.roi_align_backward(grad, boxes, shape, out=out, **many),
-                of_map,
-            ),
-            "gradient of a pyramid": (  # whose second level has no boxes
-                lambda out: roicy.multiscale_roi_align_backward(
-                    grad, boxes, [maps[0].shape, maps[1].shape], out=out, **levels
-                ),
-                [of_map, np.zeros(maps[1].shape, np.float32)],
-            ),
-            "gradient of turned": (
-                lambda out: roicy.roi_align_rotated_backward(grad[:12], turned, shape, out=out),
-                of_map,
-            ),
-            "gradient of pixels": (
-                lambda out: roicy.roi_pool_backward(grad, argmax, boxes, shape, out=out, **many),
-                of_map,
-            ),
-            "gradient of maxima": (
-                lambda out: roicy.roi_align_max_backward(grad, x, boxes, out=out),
-                of_map,
-            ),
-            "gradient of the boxes": (
-                lambda _: roicy.roi_align_backward_boxes(grad, x, boxes),
-                None,
-            ),
-            "gradient of turned boxes": (
-                lambda _: roicy.roi_align_rotated_backward_boxes(grad[:12], x, turned),
-                None,
-            ),
-            "crop": (
-                lambda out: roicy.crop(frame, places, (16, 20), out=out, num_threads=2),
-                np.zeros((3, 3, 16, 20), np.float32),
-            ),
-            "warp": (
-                lambda _: roicy.crop(frame, np.c_[places, [1, 2, 3]], 9, boxes_num=[3]),
-                None,
-            ),
-            "YUV": (lambda _: roicy.crop(frame[:, :, 0], places, 9, color="nv12"), None),
-            "resize": (
-                lambda out: roicy.resize(frame, (16, 20), places / 8, out=out, num_threads=2),
-                np.zeros((3, 3, 16, 20), np.float32),
-            ),
-            "paste": (
-                lambda out: roicy.paste_masks(masks, np.r_[places, places[:1]], (60, 80), out=out),
-                np.zeros((4, 60, 80), np.uint8),
-            ),
-            "codes": (
-                lambda _: roicy.paste_masks(
-                    masks, np.r_[places, places[:1]], (60, 80), format="rle", num_threads=2
-                ),
-                None,
-            ),
-            "labels": (
-                lambda out: roicy.label_map(masks, (60, 80), via=(30, 40), out=out, num_threads=2),
-                np.zeros((60, 80), np.uint8),
-            ),
-            "codes of pictures": (
-                lambda _: roicy.resize_masks(masks, (60, 80), format="rle", num_threads=2),
-                None,
-            ),
-            "segments": (
-                lambda _: [str(one) for one in roicy.label_segments(masks, (60, 80), codes=True)],
-                None,
-            ),
-            "mixed masks": (
-                lambda out: roicy.prototype_masks(
-                    masks, masks[:3, 0, :4], places, (60, 80), out=out, num_threads=2
-                ),
-                np.zeros((3, 60, 80), np.uint8),
-            ),
-            "attention": (
-                lambda out: roicy.deformable_attention(*sampled, out=out, **many),
-                np.zeros((2, 90, 20), np.float16),
-            ),
-            "gradients of attention": (
-                lambda _: np.stack(
-                    [one.sum() for one in roicy.deformable_attention_backward(far, *sampled)]
-                ),
-                None,
-            ),
-            "kept result": (kept_result(x, boxes), None),
-        }
-        | provider(x, boxes)
-    )
+    crops, pasted = np.zeros((3, 3, 16, 20), np.float32), np.zeros((4, 60, 80), np.uint8)
+    four = np.r_[places, places[:1]]
+    both = np.zeros(maps[1].shape, np.float32)
+    return {
+        "align": (lambda out: roicy.roi_align(x, boxes, 3, out=out, **many), pooled),
+        "align, float16": (
+            lambda out: roicy.roi_align(x.astype("f2"), boxes, 3, out=out), pooled.astype("f2")),
+        "align, boxes in lists": (
+            lambda out: roicy.roi_align(x, [boxes[:9, 1:], boxes[9:, 1:]], 3, out=out), pooled),
+        "pool": (lambda out: roicy.roi_pool(x, boxes, 3, out=out, return_argmax=True), pooled),
+        "integral": (lambda out: roicy.prroi_pool(x, boxes, 3, out=out), pooled),
+        "maxima": (lambda out: roicy.roi_align_max(x, boxes, 3, out=out), pooled),
+        "turned": (
+            lambda out: roicy.roi_align_rotated(x, turned, 3, out=out, **many), pooled[:12]),
+        "pyramid": (
+            lambda out: roicy.multiscale_roi_align(maps, boxes, 3, out=out, **levels), pooled),
+        "gradient of the map": (
+            lambda out: roicy.roi_align_backward(grad, boxes, shape, out=out, **many), of_map),
+        "gradient of a pyramid": (  # whose second level has no boxes
+            lambda out: roicy.multiscale_roi_align_backward(
+                grad, boxes, [shape, both.shape], out=out, **levels), [of_map, both]),
+        "gradient of turned": (
+            lambda out: roicy.roi_align_rotated_backward(grad[:12], turned, shape, out=out),
+            of_map),
+        "gradient of pixels": (
+            lambda out: roicy.roi_pool_backward(grad, argmax, boxes, shape, out=out, **many),
+            of_map),
+        "gradient of maxima": (
+            lambda out: roicy.roi_align_max_backward(grad, x, boxes, out=out), of_map),
+        "gradient of the boxes": (lambda _: roicy.roi_align_backward_boxes(grad, x, boxes), None),
+        "gradient of turned boxes": (
+            lambda _: roicy.roi_align_rotated_backward_boxes(grad[:12], x, turned), None),
+        "crop": (lambda out: roicy.crop(frame, places, (16, 20), out=out, **many), crops),
+        "warp": (lambda _: roicy.crop(frame, np.c_[places, [1, 2, 3]], 9, boxes_num=[3]), None),
+        "YUV": (lambda _: roicy.crop(frame[:, :, 0], places, 9, color="nv12"), None),
+        "resize": (lambda out: roicy.resize(frame, (16, 20), places / 8, out=out, **many), crops),
+        "paste": (lambda out: roicy.paste_masks(masks, four, (60, 80), out=out), pasted),
+        "codes": (
+            lambda _: roicy.paste_masks(masks, four, (60, 80), format="rle", **many), None),
+        "labels": (
+            lambda out: roicy.label_map(masks, (60, 80), via=(30, 40), out=out, **many),
+            pasted[0]),
+        "codes of pictures": (
+            lambda _: roicy.resize_masks(masks, (60, 80), format="rle", **many), None),
+        "segments": (
+            lambda _: [str(one) for one in roicy.label_segments(masks, (60, 80), codes=True)],
+            None),
+        "mixed masks": (
+            lambda out: roicy.prototype_masks(
+                masks, masks[:3, 0, :4], places, (60, 80), out=out, **many), pasted[:3]),
+        "attention": (
+            lambda out: roicy.deformable_attention(*sampled, out=out, **many),
+            np.zeros((2, 90, 20), np.float16)),
+        "gradients of attention": (
+            lambda _: [one.sum() for one in roicy.deformable_attention_backward(far, *sampled)],
+            None),
+        "kept result": (kept_result(x, boxes), None),
+    } | provider(x, boxes)  # fmt: skip
 
 
 def kept_result(x, boxes):

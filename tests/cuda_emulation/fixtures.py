@@ -32,25 +32,24 @@ ORDERS = ("forward", "reverse", "mixed", *(("GPU",) if real() else ()))
 @pytest.fixture(params=ORDERS)
 def cupy(request, monkeypatch):
     """Return CuPy, or the stand-in, which runs threads in some order."""
-    module = real() if request.param == "GPU" else standin
-    if module is standin and shutil.which("g++") is None:
-        pytest.skip("no g++")
-    if module is standin:
-        monkeypatch.setattr(standin, "order", request.param)
-    monkeypatch.setitem(sys.modules, "cupy", module)
-    forget()
-    yield module
-    forget()
+    yield from running(request.param, monkeypatch)
 
 
 @pytest.fixture
 def emulated(monkeypatch):
-    if shutil.which("g++") is None:
+    yield from running("forward", monkeypatch)
+
+
+def running(order, monkeypatch):
+    """Yield what stands for CuPy during a test."""
+    module = real() if order == "GPU" else standin
+    if module is standin and shutil.which("g++") is None:
         pytest.skip("no g++")
-    monkeypatch.setattr(standin, "order", "forward")
-    monkeypatch.setitem(sys.modules, "cupy", standin)
+    if module is standin:
+        monkeypatch.setattr(standin, "order", order)
+    monkeypatch.setitem(sys.modules, "cupy", module)
     forget()
-    yield standin
+    yield module
     forget()
 
 
@@ -60,9 +59,8 @@ def assert_close(actual, expected, terms=400):
     assert actual.dtype == expected.dtype
     assert actual.shape == expected.shape
     if expected.size:
-        assert np.abs(actual - expected).max() <= terms * np.finfo(expected.dtype).eps * max(
-            np.abs(expected).max(), 1e-30
-        )
+        largest = max(np.abs(expected).max(), 1e-30)
+        assert np.abs(actual - expected).max() <= terms * np.finfo(expected.dtype).eps * largest
 
 
 def placed(value, put):
@@ -76,10 +74,8 @@ def check_agrees(cupy, function, *given, terms=400, **options):
     """Check that a call gives what it gives on the CPU, and return that."""
     expected = function(*given, **options)
     actual = function(*placed(list(given), cupy.asarray), **options)
-    several = isinstance(expected, list)
-    for one, other in zip(
-        *((actual, expected) if several else ([actual], [expected])), strict=True
-    ):
+    both = (actual, expected) if isinstance(expected, list) else ([actual], [expected])
+    for one, other in zip(*both, strict=True):
         assert isinstance(one, cupy.ndarray)
         assert_close(one, other, terms)
     return expected

@@ -25,10 +25,8 @@ import numpy as np
 from roicy.cuda import _launch
 
 FLAGS = os.environ.get("ROICY_EMULATION_FLAGS", "-Og").split()  # compiles fast
-BUILT = (
-    Path(tempfile.gettempdir())
-    / f"roicy-cuda-emulation-{os.getuid() if hasattr(os, 'getuid') else 0}"
-)
+USER = os.getuid() if hasattr(os, "getuid") else 0
+BUILT = Path(tempfile.gettempdir()) / f"roicy-cuda-emulation-{USER}"
 order = "forward"  # or "reverse" or "mixed"
 flushing = False  # subnormal numbers count as 0, as in what CuPy compiles
 deferred = False
@@ -100,6 +98,10 @@ class Device:
         return "<CUDA Device 0>"
 
 
+def address_of(array):
+    return array.__array_interface__["data"][0]
+
+
 class Memory:
     """Memory that belongs to the stream on which it was made."""
 
@@ -115,11 +117,11 @@ class Memory:
             self.host, self.ptr, self.first = Memory.idle, 4096, 0
             return
         self.host = np.empty(count, np.uint8)
-        if self.host.__array_interface__["data"][0] % alignment:
+        if address_of(self.host) % alignment:
             self.host = np.empty(count + alignment, np.uint8)
         self.host.fill(fill)
-        self.ptr = -(-self.host.__array_interface__["data"][0] // alignment) * alignment
-        self.first = self.ptr - self.host.__array_interface__["data"][0]
+        self.first = -address_of(self.host) % alignment
+        self.ptr = address_of(self.host) + self.first
         _in_use[self.ptr] = self.ptr + count
 
     def array(self, shape, dtype):
@@ -150,18 +152,13 @@ class ndarray(np.lib.mixins.NDArrayOperatorsMixin):
     def __init__(self, host, mem=None):
         self.host = host
         self.mem, self.pointer = mem, None
-        self.shape, self.dtype, self.strides, self.ndim, self.size = (
-            host.shape,
-            host.dtype,
-            host.strides,
-            host.ndim,
-            host.size,
-        )
+        self.shape, self.strides, self.ndim = host.shape, host.strides, host.ndim
+        self.dtype, self.size = host.dtype, host.size
 
     @property
     def data(self):
         if self.pointer is None:
-            self.pointer = Pointer(self.host.__array_interface__["data"][0], self.mem)
+            self.pointer = Pointer(address_of(self.host), self.mem)
         return self.pointer
 
     def __array__(self, *_, **__):
@@ -275,14 +272,8 @@ class cuda:
         return Stream.current
 
 
-floor, fmax, log2, maximum, minimum, sqrt = (
-    np.floor,
-    np.fmax,
-    np.log2,
-    np.maximum,
-    np.minimum,
-    np.sqrt,
-)
+floor, fmax, log2, sqrt = np.floor, np.fmax, np.log2, np.sqrt
+maximum, minimum = np.maximum, np.minimum
 
 
 def instantiations():
@@ -320,17 +311,8 @@ def compiled(code, options):
     """Return a library of all kernels."""
     launchers = "\n".join(f"LAUNCHER({i}, {name})" for i, name in enumerate(instantiations()))
     text = f"{Path(__file__).with_name('shim.h').read_text()}\n{code}\n{launchers}\n"
-    flags = [
-        "-std=c++20",
-        "-shared",
-        "-fPIC",
-        "-ffp-contract=off",
-        "-Wall",
-        "-Wno-unknown-pragmas",
-        "-Werror",
-        *FLAGS,
-    ]
-    flags += ["-U_FORTIFY_SOURCE"]  # it takes jumps between stacks for errors
+    flags = "-std=c++20 -shared -fPIC -ffp-contract=off -Wall -Wno-unknown-pragmas -Werror".split()
+    flags += [*FLAGS, "-U_FORTIFY_SOURCE"]  # which takes jumps between stacks for errors
     compiler = os.environ.get("CXX", "g++")
     if "clang" not in compiler:
         # Lanes jump between stacks, so what GCC finds out about the memory that functions use is
@@ -353,10 +335,8 @@ def _address(argument, expected, where):
     if isinstance(argument, ndarray):
         # CuPy has no arrays of structures, so these are passed as bytes.
         structures = expected.startswith("*V") and argument.dtype == np.uint8
-        assert structures or expected == f"*{argument.dtype.kind}{argument.dtype.itemsize}", (
-            where,
-            argument.dtype,
-        )
+        found = f"*{argument.dtype.kind}{argument.dtype.itemsize}"
+        assert structures or expected == found, (where, argument.dtype)
         address = argument.data.ptr
     else:
         assert isinstance(argument, np.uint64), where
@@ -387,10 +367,8 @@ class Function:
                 held.append(argument.copy())
             else:
                 assert isinstance(argument, np.generic), where
-                assert expected == f"{argument.dtype.kind}{argument.dtype.itemsize}", (
-                    where,
-                    argument.dtype,
-                )
+                found = f"{argument.dtype.kind}{argument.dtype.itemsize}"
+                assert expected == found, (where, argument.dtype)
                 held.append(np.array(argument))
         Stream.current.put(lambda: self.work(grid, block, held))
 
@@ -400,13 +378,8 @@ class Function:
             for value in held
         ]
         warps = grid[0] * block[0] // 32
-        step = {"forward": 1, "reverse": -1}.get(order) or next(
-            s for s in range(warps // 3 + 2, 2 * warps + 3) if math.gcd(s, warps) == 1
-        )
+        coprime = (s for s in range(warps // 3 + 2, 2 * warps + 3) if math.gcd(s, warps) == 1)
+        step = {"forward": 1, "reverse": -1}.get(order) or next(coprime)
         self.flush(int(flushing))
-        self.run(
-            ctypes.c_longlong(grid[0]),
-            ctypes.c_longlong(block[0]),
-            ctypes.c_longlong(step),
-            (ctypes.c_void_p * len(addresses))(*addresses),
-        )
+        numbers = map(ctypes.c_longlong, (grid[0], block[0], step))
+        self.run(*numbers, (ctypes.c_void_p * len(addresses))(*addresses))

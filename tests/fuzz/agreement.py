@@ -109,26 +109,10 @@ def of_one(shape):
     return (1, *shape[1:])
 
 
-def row(result, k):
-    """Return what a result has of box k."""
-    if isinstance(result, tuple):
-        return tuple(row(part, k) for part in result)
-    if isinstance(result, list) and result and isinstance(result[0], np.ndarray):
-        result = np.concatenate(result)
-    return result[k : k + 1]
-
-
 def gathered(result):
     """Return gradients of boxes as one array, if they are a list for each image."""
     is_list = isinstance(result, list) and result and isinstance(result[0], np.ndarray)
     return np.concatenate(result) if is_list else result
-
-
-def images_of(result, i):
-    """Return what gradients of maps have of image i."""
-    if isinstance(result, list):
-        return [level[i : i + 1] for level in result]
-    return result[i : i + 1]
 
 
 def of_attention(arguments, result):
@@ -169,11 +153,13 @@ def variants(name, arguments, result):
             call["out"] = turned(call["out"], (0, 2, 3, 1) if first else (0, 3, 1, 2))
         found.append(("the other order of channels", call, result, lambda end: of_crops(end, axes)))
     if name.endswith("_backward"):
-        count = len(result[0] if isinstance(result, list) else result)
-        call = of_one_image(arguments, count // 2, count) if count else None
+        is_list = isinstance(result, list)
+        count = len(result[0] if is_list else result)
+        i = count // 2
+        call = of_one_image(arguments, i, count) if count else None
         if call is not None:
-            alone = images_of(result, count // 2)
-            found.append((f"image {count // 2} alone", call, alone, lambda end: end))
+            alone = [one[i : i + 1] for one in result] if is_list else result[i : i + 1]
+            found.append((f"image {i} alone", call, alone, lambda end: end))
     else:
         whole = gathered(result)
         count = len(whole[0] if isinstance(whole, tuple) else whole)
@@ -182,5 +168,7 @@ def variants(name, arguments, result):
         padded = name == "crop_lines" and arguments["width"] is None
         call = of_one_box(arguments, k) if count and not padded else None
         if call is not None:
-            found.append((f"box {k} alone", call, row(whole, k), gathered))
+            one = slice(k, k + 1)
+            alone = tuple(part[one] for part in whole) if type(whole) is tuple else whole[one]
+            found.append((f"box {k} alone", call, alone, gathered))
     return found

@@ -9,17 +9,7 @@ import numpy as np
 import roicy
 
 from .judged import EPS, judged, largest
-from .strings import (
-    COORDINATES,
-    FINITE,
-    IMAGES,
-    SIZES,
-    SMALL,
-    Buffer,
-    boxes_of,
-    disguised,
-    values,
-)
+from .strings import COORDINATES, FINITE, IMAGES, SIZES, SMALL, Buffer, boxes_of, disguised, values
 
 COLORS = (
     "nv12", "nv21", "i420", "yv12", "yuyv", "yuy2", "uyvy", "p010", "nv16", "nv24", "i422", "yvyu",

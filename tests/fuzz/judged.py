@@ -6,6 +6,7 @@ import contextlib
 import warnings
 
 import numpy as np
+from protocols import WithArray
 
 import roicy
 from roicy._machine import _dispatch
@@ -85,16 +86,6 @@ def converted(name, arguments):
     return result
 
 
-class WithArray:
-    """Memory that NumPy reads by ``__array__``."""
-
-    def __init__(self, array):
-        self.array = array
-
-    def __array__(self, dtype=None, copy=None):
-        return self.array
-
-
 def friendlier(arguments, images):
     """Return arguments that mean the same in forms that need to be converted."""
     given = dict(arguments)
@@ -103,8 +94,8 @@ def friendlier(arguments, images):
         if key == "boxes" and type(value) is np.ndarray and len(value):
             given[key] = value.tolist()
         elif isinstance(value, list) and any(isinstance(part, np.ndarray) for part in value):
-            odd = key == "boxes" and (lambda part: np.asarray(part).tolist())
-            given[key] = [(odd or WithArray)(part) for part in value]
+            rows = key == "boxes"
+            given[key] = [np.asarray(one).tolist() if rows else WithArray(one) for one in value]
         elif isinstance(value, np.ndarray):
             given[key] = WithArray(value)
     if images == 1 and given.get("boxes_num") is not None:
@@ -118,11 +109,9 @@ def bits(result):
     """Return shapes, dtypes and bytes of a result, or the text of an error."""
     if isinstance(result, (tuple, list)):
         return [bits(part) for part in result]
-    return (
-        repr(result)
-        if isinstance(result, (Exception, dict))
-        else (result.shape, result.dtype, result.tobytes())
-    )
+    if isinstance(result, (Exception, dict)):
+        return repr(result)
+    return result.shape, result.dtype, result.tobytes()
 
 
 def largest(array):
@@ -140,9 +129,9 @@ def judged(name, arguments, buffer, check, images=None):
     ended = "value"
     if isinstance(ends[0], Exception):
         ended = type(ends[0]).__name__
-        assert str(ends[0]).startswith(NAMED) or (
-            name.startswith("roi_align_max") and type(ends[0]) is MemoryError
-        ), f"an error that names no argument: {ends[0]!r}"
+        lacks_memory = name.startswith("roi_align_max") and ended == "MemoryError"
+        message = f"an error that names no argument: {ends[0]!r}"
+        assert str(ends[0]).startswith(NAMED) or lacks_memory, message
         assert all(repr(end) == repr(ends[0]) for end in ends)
     else:
         check(ends)

@@ -29,6 +29,7 @@ TURNED = tuple(
     for suffix in ("", "_backward", "_backward_boxes")
 )
 ALIGN = ("roi_align", "roi_align_backward", "roi_align_backward_boxes")
+PAIRS = (tuple, list, lambda both: np.array(both, object))
 BOUNDED = ("roi_align_backward_boxes", "ps_roi_align_backward_boxes")
 INTEGERS = (np.dtype(np.int8), np.dtype(np.uint16), np.dtype(np.int16))
 # What is no number in a nested list of boxes.
@@ -64,13 +65,11 @@ def operator_call(data) -> str:
     spoiled = newer(data, call)
     name, arguments, boxes = call.name, call.arguments, call.boxes
     images = None if isinstance(boxes, list) and not boxes else call.shape[0]  # [] has no images
-    ended = judged(
-        name,
-        arguments,
-        call.buffer,
-        lambda ends: check_value(name, arguments, ends, call.dtype, call.out_shape, boxes),
-        images,
-    )
+
+    def check(ends):
+        check_value(name, arguments, ends, call.dtype, call.out_shape, boxes)
+
+    ended = judged(name, arguments, call.buffer, check, images)
     assert not spoiled or not ended.endswith(": value")
     return ended
 
@@ -82,8 +81,7 @@ def extents_of(data, name):
         h, w = data.of(((0, 5), (5, 0), (1, 4000), (4000, 1), (300, 304), (1, 1)))
     size = data.ordinary(SIZES, 5)
     if not data.below(3):
-        kind = data.of((tuple, list, lambda both: np.array(both, object)))
-        size = kind((size, data.ordinary(SIZES, 5)))
+        size = data.of(PAIRS)((size, data.ordinary(SIZES, 5)))
     bins = tuple(size) if isinstance(size, (tuple, list, np.ndarray)) else (size, size)
     known = all(type(extent) is int and 0 < extent <= 2**24 for extent in bins)
     if known and 5000 < bins[0] * bins[1] < 2**40:
@@ -241,7 +239,7 @@ def two_scales(data, scale, multiscale):
     """Return a pair of scales, rarely a wrong one; one level of a pyramid gets such a pair."""
     other = data.ordinary(SCALES, 7)
     if not multiscale:
-        pair = data.of((tuple, list, lambda both: np.array(both, object)))((scale, other))
+        pair = data.of(PAIRS)((scale, other))
         return data.of(((), (scale,), (scale, other, 1.0), (pair, 1.0))) if data.rarely() else pair
     scales = list(scale)
     i = data.below(len(scales))
@@ -266,11 +264,8 @@ def as_crop(data, name, arguments):
     name = name.replace("roi_align", "crop_and_resize")
     for key in ("spatial_scale", "sampling_ratio", "aligned", "boxes_num"):
         arguments.pop(key, None)
-    for old, new in (
-        ("input", "image"),
-        ("input_shape", "image_shape"),
-        ("output_size", "crop_size"),
-    ):
+    renamed = {"input": "image", "input_shape": "image_shape", "output_size": "crop_size"}
+    for old, new in renamed.items():
         if old in arguments:
             arguments[new] = arguments.pop(old)
     boxes = arguments["boxes"]
@@ -292,45 +287,33 @@ def as_multiscale(data, name, arguments):
     """
     levels = 1 + data.below(3)
     scale = arguments.pop("spatial_scale")
+    is_number = type(scale) is float
     if data.below(2):
-        arguments["spatial_scale"] = [
-            scale / 2**i if type(scale) is float else scale for i in range(levels)
-        ]
+        scales = [scale / 2**i if is_number else scale for i in range(levels)]
+        arguments["spatial_scale"] = scales
     else:
-        arguments["image_size"] = data.ordinary(
-            ((40, 40), (80, 60), (1000, 1), (1, 1), (0, 5), 7, None, (2**70, 2)), 4
-        )
+        sizes = ((40, 40), (80, 60), (1000, 1), (1, 1), (0, 5), 7, None, (2**70, 2))
+        arguments["image_size"] = data.ordinary(sizes, 4)
     arguments["canonical_scale"] = data.ordinary((224, 20, 5.5, 1, 0, np.inf, "1", 1e-300), 4)
     arguments["canonical_level"] = data.ordinary((4, 0, 2, 1, -1000, 1001, 1.5, None), 4)
-    rows = 2 if arguments["layout"] == "NCHW" else 1
+    sides = (2, 3) if arguments["layout"] == "NCHW" else (1, 2)
+    every = [[2**i if axis in sides else 1 for axis in range(4)] for i in range(levels)]
     if "input" in arguments:
         x = arguments.pop("input")
-        features = [x]
-        for i in range(1, levels):
-            step = tuple(
-                slice(None, None, 2**i) if axis in (rows, rows + 1) else slice(None)
-                for axis in range(4)
-            )
-            features.append(x[step] if type(x) is np.ndarray and x.ndim == 4 else x)
-        arguments["features"] = (
-            features
-            if not data.rarely(30)
-            else data.of((x, [], [*features, x[:, :1]] if type(x) is np.ndarray else None))
-        )
+        is_array = type(x) is np.ndarray
+        features = [x] * levels
+        if is_array and x.ndim == 4:
+            features = [x[tuple(slice(None, None, step) for step in steps)] for steps in every]
+        odd = data.rarely(30)
+        others = (x, [], [*features, x[:, :1]] if is_array else None)
+        arguments["features"] = data.of(others) if odd else features
     else:
         shape = arguments.pop("input_shape")
-        shapes = [shape]
-        for i in range(1, levels):
-            whole = isinstance(shape, tuple) and all(type(extent) is int for extent in shape)
-            shapes.append(
-                tuple(
-                    -(-extent // 2**i) if axis in (rows, rows + 1) else extent
-                    for axis, extent in enumerate(shape)
-                )
-                if whole
-                else shape
-            )
-        arguments["input_shapes"] = shapes if not data.rarely(30) else data.of((shape, [], None))
+        shapes = [shape] * levels
+        if isinstance(shape, tuple) and all(type(extent) is int for extent in shape):
+            pairs = (zip(shape, steps, strict=False) for steps in every)
+            shapes = [tuple(-(-extent // step) for extent, step in both) for both in pairs]
+        arguments["input_shapes"] = data.of((shape, [], None)) if data.rarely(30) else shapes
         if "out" in arguments and levels > 1:
             del arguments["out"]
         elif "out" in arguments:

@@ -51,7 +51,7 @@ def label_call(data) -> str:
         }
     if name == "label_map":
         arguments["values"] = data.below(2) == 1
-    return judged(name, arguments, None, lambda ends: check_same_kind(ends))
+    return judged(name, arguments, None, check_same_kind)
 
 
 def check_same_kind(ends):
@@ -95,12 +95,8 @@ def resize_call(data) -> str:
     if kind == 1:
         arguments["fit"] = data.ordinary(("stretch", "letterbox", "cover"), 2)
     elif kind == 2:
-        content = [
-            data.below(100) - 50,
-            data.below(100) - 50,
-            1 + data.below(60),
-            1 + data.below(60),
-        ]
+        content = [data.below(100) - 50 for _ in range(2)]
+        content += [1 + data.below(60) for _ in range(2)]
         arguments["content"] = data.ordinary((content, content[:3], [0, 0, 0, 1], [2**40] * 4), 1)
     elif kind == 3:
         side, merge = 1 + data.below(4), 1 + data.below(2)
@@ -121,7 +117,7 @@ def resize_call(data) -> str:
         dtype = arguments["dtype"] if not isinstance(arguments["dtype"], str) else "f4"
         buffer = Buffer(data, (count, *shape), dtype)
         arguments["out"] = buffer.array
-    return judged("resize", arguments, buffer, lambda ends: check_same_bits(ends))
+    return judged("resize", arguments, buffer, check_same_bits)
 
 
 def check_same_bits(ends):
