@@ -1,4 +1,4 @@
-"""roicy.crop beside OpenCV, Pillow and torchvision, where their definitions agree."""
+"""roicy.crop beside OpenCV and Pillow, where their definitions agree."""
 
 import numpy as np
 import pytest
@@ -39,20 +39,6 @@ def test_opencv(way, size, isa):
         np.testing.assert_allclose(got[k], rounded, rtol=0, atol=atol)
 
 
-def test_opencv_blob(isa):
-    cv2 = pytest.importorskip("cv2")
-    mean, std = np.array([123.7, 116.3, 103.5]), np.array([58.4, 57.1, 57.4])
-    parts = [part for _, part in slices(FRAME)]
-    blob = cv2.dnn.blobFromImages(parts, 1.0, (64, 80), mean.tolist(), swapRB=True)
-    got = roicy.crop(
-        FRAME, BOXES, (80, 64), antialias=False, border="crop", swap_channels=True, mean=mean,
-        std=std,
-    )  # fmt: skip
-    np.testing.assert_allclose(
-        got * std.reshape(3, 1, 1), blob, rtol=0, atol=0.501 + 4 * 255 / 2**11
-    )
-
-
 def test_pillow(isa):
     """Pillow's BOX weighs whole pixels, so sizes have to divide each other."""
     pillow = pytest.importorskip("PIL.Image")
@@ -65,21 +51,3 @@ def test_pillow(isa):
     for size in ((320, 130), (170, 500)):  # enlarged
         want = picture.resize(size[::-1], pillow.Resampling.BILINEAR, box=box)
         np.testing.assert_allclose(roicy.crop(frame, [box], size)[0, 0], want, **CLOSE)
-
-
-@pytest.mark.parametrize("size", [(112, 90), (250, 260), (13, 47)])
-def test_torchvision(size):
-    """PyTorch computes positions in float32, so neighbours are weighed that much differently."""
-    torch = pytest.importorskip("torch")
-    functional = pytest.importorskip("torchvision.transforms.v2.functional")
-    frame = FRAME.astype(np.float32)
-    for antialias in (False, True):
-        got = roicy.crop(frame, BOXES, size, antialias=antialias, border="crop")
-        for k, part in slices(frame):
-            if antialias and (size[0] < part.shape[0] or size[1] < part.shape[1]):
-                continue  # it reduces with a triangle of twice the area
-            planes = torch.from_numpy(part.transpose(2, 0, 1).copy())
-            want = functional.resize(planes, list(size), antialias=antialias)
-            np.testing.assert_allclose(
-                got[k], want.numpy(), rtol=0, atol=2 * 255 * 2.0**-24 * max(FRAME.shape)
-            )

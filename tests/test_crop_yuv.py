@@ -52,6 +52,12 @@ def stored(color, planes):
     return (y, both), np.concatenate([y, both.reshape(-1, y.shape[1])]) if even else None
 
 
+def dirty(array):
+    """Return numbers of 16 bits whose last six, which do not count, hold what a device left."""
+    noise = np.random.default_rng(3).integers(0, 64, array.shape, np.uint16)
+    return array | noise if array.dtype == np.uint16 else array
+
+
 def padded(array):
     """Return the same numbers in the midst of others."""
     shape = [extent + 3 for extent in array.shape]
@@ -77,12 +83,15 @@ def test_every_pixel(color, color_range, color_matrix, isa):
         planes, bits = planes_of(color, height, width)
         want = reference.rgb_of_yuv(planes, color_range, color_matrix, bits)
         parts, array = stored(color, planes)
-        given = [array] if parts is None else [parts, tuple(map(padded, parts)), array]
-        for frames in given:
-            if frames is not None:
-                got = roicy.crop(frames, [(0, 0, width, height)], (height, width), **options)[0]
-                np.testing.assert_array_equal(got, np.rint(got))
-                np.testing.assert_allclose(got, want, **ROUNDED)
+        given = [] if array is None else [array, dirty(array)]
+        for change in (np.array, padded, dirty, lambda part: dirty(part)[:, ::-1].copy()[:, ::-1]):
+            given += [] if parts is None else [tuple(map(change, parts))]
+        box, size = [(0, 0, width, height)], (height, width)
+        results = [roicy.crop(frames, box, size, **options)[0] for frames in given]
+        for got in results:
+            np.testing.assert_array_equal(got, np.rint(got))
+            np.testing.assert_array_equal(got, results[0])
+            np.testing.assert_allclose(got, want, **ROUNDED)
 
 
 def converted(color, height, width):
@@ -91,7 +100,8 @@ def converted(color, height, width):
     if color != "rgb565":
         _, frame = stored(color, planes_of(color, height, width)[0])
     options = {"color": color, "dtype": np.uint8, "channels": "last"}
-    return frame, roicy.crop(frame, [(0, 0, width, height)], (height, width), **options)[0]
+    rgb = roicy.crop(frame, [(0, 0, width, height)], (height, width), **options)[0]
+    return frame if color == "rgb565" else dirty(frame), rgb
 
 
 @pairs(
@@ -114,7 +124,7 @@ def test_same_as_of_the_converted_frame(color, isa):
         ([[[0.2, 0.1, 3], [-0.1, 0.2, 4]]], (20, 30)),
     ):
         upright = np.shape(boxes)[1:] == (4,)
-        for antialias in (True, False):
+        for antialias in (True, False, "nearest"):
             for border in ("image", "constant", *(["crop"] if upright else [])):
                 for threads in (1, 2):
                     options = {
@@ -181,33 +191,6 @@ def test_nothing_beyond_frames_is_touched(color, at_end, isa):
                 want = roicy.crop(given, some, size, color=color)
                 got = roicy.crop(held if parts is given else held[0], some, size, color=color)
                 assert got.tobytes() == want.tobytes()
-
-
-@pairs(
-    color_range=["video", "full"],
-    color_matrix=["bt601", "bt709", "bt2020"],
-    antialias=[True, False, "nearest"],
-    isa=ISAS,
-)
-def test_six_bits_of_p010_do_not_count(color_range, color_matrix, antialias, isa):
-    """They are to be zeros, but some devices leave other numbers there."""
-    options = {
-        "color": "p010", "color_range": color_range, "color_matrix": color_matrix,
-        "antialias": antialias,
-    }  # fmt: skip
-    rng = np.random.default_rng(3)
-    turned = np.array([[0, 19, 11, 30, 15, 0.4]])
-    for height, width in ((22, 38), (23, 151), (6, 129), (3, 2)):
-        planes, array = stored("p010", planes_of("p010", height, width)[0])
-        dirty = tuple(plane | rng.integers(0, 64, plane.shape, np.uint16) for plane in planes)
-        backwards = tuple(plane[..., ::-1].copy()[..., ::-1] for plane in dirty)
-        given = [dirty, tuple(map(padded, dirty)), backwards]
-        if array is not None:
-            given.append(array | np.uint16(63))
-        for boxes in (BOXES, [[0, 0, width, height]], turned, CORNERS):
-            want = roicy.crop(planes, boxes, (9, 33), **options)
-            for other in given:
-                assert roicy.crop(other, boxes, (9, 33), **options).tobytes() == want.tobytes()
 
 
 @pytest.mark.parametrize("color", COLORS)

@@ -124,14 +124,6 @@ def test_maps_without_pixels(cupy):
     assert found.get().tolist() == [[0] * 5]
 
 
-def test_whole_floats(cupy):
-    maps, boxes = cupy.asarray(X), cupy.asarray(BOXES)
-    for name in ("roi_align", "roi_align_max"):
-        expected = operator(name)(maps, boxes, 2, sampling_ratio=2).get()
-        result = operator(name)(maps, boxes, 2, sampling_ratio=2.0).get()
-        np.testing.assert_array_equal(result, expected)
-
-
 @pairs(name=["roi_align", "roi_pool"], **RUNS)
 def test_addresses_of_no_vectors(name, kind, cupy, rng):
     """Arrays may begin anywhere, and nothing is read or written beside them."""
