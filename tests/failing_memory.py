@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import gc
 import os
 import re
@@ -51,6 +52,7 @@ def calls():
     places = np.array([[1, 2, 30, 40], [5.5, 3, 60, 50], [0, 0, 79, 59]])
     _, argmax = roicy.roi_pool(x, boxes, 3, return_argmax=True)
     many = {"num_threads": 2}
+    rle = {"format": "rle"} | many
     value, at = RNG.random((2, 120, 4, 5)).astype("f2"), RNG.random((2, 90, 4, 1, 60, 2))
     sampled = (value, [(12, 10)], at, at[..., 0])
     far = RNG.random((2, 90, 20)).astype("f2")
@@ -58,76 +60,62 @@ def calls():
     shape = x.shape
     pooled, of_map = np.zeros(grad.shape, np.float32), np.zeros(shape, np.float32)
     crops, pasted = np.zeros((3, 3, 16, 20), np.float32), np.zeros((4, 60, 80), np.uint8)
-    four = np.r_[places, places[:1]]
-    both = np.zeros(maps[1].shape, np.float32)
-    return {
-        "align": (lambda out: roicy.roi_align(x, boxes, 3, out=out, **many), pooled),
-        "align, float16": (
-            lambda out: roicy.roi_align(x.astype("f2"), boxes, 3, out=out), pooled.astype("f2")),
+    four, both = np.r_[places, places[:1]], np.zeros(maps[1].shape, np.float32)
+    found = {
+        "align": (roicy.roi_align, pooled, x, boxes, 3, many),
+        "align, float16": (roicy.roi_align, pooled.astype("f2"), x.astype("f2"), boxes, 3, {}),
         "align, boxes in lists": (
-            lambda out: roicy.roi_align(x, [boxes[:9, 1:], boxes[9:, 1:]], 3, out=out), pooled),
-        "pool": (lambda out: roicy.roi_pool(x, boxes, 3, out=out, return_argmax=True), pooled),
-        "integral": (lambda out: roicy.prroi_pool(x, boxes, 3, out=out), pooled),
-        "maxima": (lambda out: roicy.roi_align_max(x, boxes, 3, out=out), pooled),
-        "turned": (
-            lambda out: roicy.roi_align_rotated(x, turned, 3, out=out, **many), pooled[:12]),
-        "pyramid": (
-            lambda out: roicy.multiscale_roi_align(maps, boxes, 3, out=out, **levels), pooled),
-        "gradient of the map": (
-            lambda out: roicy.roi_align_backward(grad, boxes, shape, out=out, **many), of_map),
+            roicy.roi_align, pooled, x, [boxes[:9, 1:], boxes[9:, 1:]], 3, {}),
+        "pool": (roicy.roi_pool, pooled, x, boxes, 3, {"return_argmax": True}),
+        "integral": (roicy.prroi_pool, pooled, x, boxes, 3, {}),
+        "maxima": (roicy.roi_align_max, pooled, x, boxes, 3, {}),
+        "turned": (roicy.roi_align_rotated, pooled[:12], x, turned, 3, many),
+        "pyramid": (roicy.multiscale_roi_align, pooled, maps, boxes, 3, levels),
+        "gradient of the map": (roicy.roi_align_backward, of_map, grad, boxes, shape, many),
         "gradient of a pyramid": (  # whose second level has no boxes
-            lambda out: roicy.multiscale_roi_align_backward(
-                grad, boxes, [shape, both.shape], out=out, **levels), [of_map, both]),
+            roicy.multiscale_roi_align_backward, [of_map, both], grad, boxes, [shape, both.shape],
+            levels),
         "gradient of turned": (
-            lambda out: roicy.roi_align_rotated_backward(grad[:12], turned, shape, out=out),
-            of_map),
-        "gradient of pixels": (
-            lambda out: roicy.roi_pool_backward(grad, argmax, boxes, shape, out=out, **many),
-            of_map),
-        "gradient of maxima": (
-            lambda out: roicy.roi_align_max_backward(grad, x, boxes, out=out), of_map),
-        "gradient of the boxes": (lambda _: roicy.roi_align_backward_boxes(grad, x, boxes), None),
+            roicy.roi_align_rotated_backward, of_map, grad[:12], turned, shape, {}),
+        "gradient of pixels": (roicy.roi_pool_backward, of_map, grad, argmax, boxes, shape, many),
+        "gradient of maxima": (roicy.roi_align_max_backward, of_map, grad, x, boxes, {}),
+        "gradient of the boxes": (roicy.roi_align_backward_boxes, None, grad, x, boxes, {}),
         "gradient of turned boxes": (
-            lambda _: roicy.roi_align_rotated_backward_boxes(grad[:12], x, turned), None),
-        "crop": (lambda out: roicy.crop(frame, places, (16, 20), out=out, **many), crops),
-        "warp": (lambda _: roicy.crop(frame, np.c_[places, [1, 2, 3]], 9, boxes_num=[3]), None),
-        "YUV": (lambda _: roicy.crop(frame[:, :, 0], places, 9, color="nv12"), None),
-        "resize": (lambda out: roicy.resize(frame, (16, 20), places / 8, out=out, **many), crops),
-        "paste": (lambda out: roicy.paste_masks(masks, four, (60, 80), out=out), pasted),
-        "codes": (
-            lambda _: roicy.paste_masks(masks, four, (60, 80), format="rle", **many), None),
-        "labels": (
-            lambda out: roicy.label_map(masks, (60, 80), via=(30, 40), out=out, **many),
-            pasted[0]),
-        "codes of pictures": (
-            lambda _: roicy.resize_masks(masks, (60, 80), format="rle", **many), None),
-        "segments": (
-            lambda _: [str(one) for one in roicy.label_segments(masks, (60, 80), codes=True)],
-            None),
+            roicy.roi_align_rotated_backward_boxes, None, grad[:12], x, turned, {}),
+        "crop": (roicy.crop, crops, frame, places, (16, 20), many),
+        "warp": (roicy.crop, None, frame, np.c_[places, [1, 2, 3]], 9, {"boxes_num": [3]}),
+        "YUV": (roicy.crop, None, frame[:, :, 0], places, 9, {"color": "nv12"}),
+        "resize": (roicy.resize, crops, frame, (16, 20), places / 8, many),
+        "paste": (roicy.paste_masks, pasted, masks, four, (60, 80), {}),
+        "codes": (roicy.paste_masks, None, masks, four, (60, 80), rle),
+        "labels": (roicy.label_map, pasted[0], masks, (60, 80), {"via": (30, 40)} | many),
+        "codes of pictures": (roicy.resize_masks, None, masks, (60, 80), rle),
+        "segments": (roicy.label_segments, None, masks, (60, 80), {"codes": True}),
         "mixed masks": (
-            lambda out: roicy.prototype_masks(
-                masks, masks[:3, 0, :4], places, (60, 80), out=out, **many), pasted[:3]),
+            roicy.prototype_masks, pasted[:3], masks, masks[:3, 0, :4], places, (60, 80), many),
         "attention": (
-            lambda out: roicy.deformable_attention(*sampled, out=out, **many),
-            np.zeros((2, 90, 20), np.float16)),
+            roicy.deformable_attention, np.zeros((2, 90, 20), np.float16), *sampled, many),
         "gradients of attention": (
-            lambda _: [one.sum() for one in roicy.deformable_attention_backward(far, *sampled)],
-            None),
-        "kept result": (kept_result(x, boxes), None),
-    } | provider(x, boxes)  # fmt: skip
+            roicy.deformable_attention_backward, None, far, *sampled, {}),
+        "kept result": (kept_result, None, x, boxes, {}),
+    }  # fmt: skip
+    return {name: call_of(*given) for name, given in (found | provider(x, boxes)).items()}
+
+
+def call_of(function, out, *given):
+    """Return a function of `out`, and the `out`."""
+    *given, options = given
+    call = functools.partial(function, *given, **options)
+    return lambda out: call() if out is None else call(out=out), out
 
 
 def kept_result(x, boxes):
-    """Return a call whose result's memory comes from a result that is gone, and goes back."""
-
-    def call(_):
-        _memory.LEAST = 1 << 14
-        try:
-            return roicy.roi_align(x, boxes, 7).copy()
-        finally:
-            _memory.LEAST = 1 << 25
-
-    return call
+    """Make a call whose result's memory comes from a result that is gone, and goes back."""
+    _memory.LEAST = 1 << 14
+    try:
+        return roicy.roi_align(x, boxes, 7).copy()
+    finally:
+        _memory.LEAST = 1 << 25
 
 
 def provider(x, boxes):
@@ -158,15 +146,16 @@ def provider(x, boxes):
     session = onnxruntime.InferenceSession(model, options())
     given = {"x": x, "boxes": boxes[:, 1:].astype("f4"), "images": boxes[:, 0].astype("i8")}
     of_labels = onnxruntime.InferenceSession(other, options())
+
+    def from_scratch():
+        # Where the provider fails to say what it takes, ONNX Runtime computes by itself, with other
+        # last bits.
+        return onnxruntime.InferenceSession(model, options()).run(None, given)[0].round(3)
+
     return {
-        "node of labels": (lambda _: of_labels.run(None, {"x": x})[0], None),
-        "node": (lambda _: session.run(None, given)[0], None),
-        "session": (
-            # Where the provider fails to say what it takes, ONNX Runtime computes by itself, with
-            # other last bits.
-            lambda _: onnxruntime.InferenceSession(model, options()).run(None, given)[0].round(3),
-            None,
-        ),
+        "node of labels": (of_labels.run, None, None, {"x": x}, {}),
+        "node": (session.run, None, None, given, {}),
+        "session": (from_scratch, None, {}),
     }
 
 
@@ -274,12 +263,8 @@ def main(what):
     for name, (call, out) in made.items():
         count, found = sweep(library, name, call, out)
         problems += found
-        print(
-            f"{count:6} allocations of {name}: {len(found)} problems",
-            *found,
-            sep="\n    ",
-            flush=True,
-        )
+        said = f"{count:6} allocations of {name}: {len(found)} problems"
+        print(said, *found, sep="\n    ", flush=True)
     if problems:
         sys.exit(f"{len(problems)} problems")
 

@@ -8,7 +8,6 @@ there, although nothing has looked at it.  Valgrind knows no AVX-512.
 """
 
 import contextlib
-import json
 import os
 import re
 import subprocess
@@ -29,28 +28,19 @@ def give(value):
                 sink.write(part.tobytes())
 
 
-def recorded():
+def of_records():
     """Make the calls of recorded numbers."""
-    import numpy as np
+    import recorded
 
     import roicy
 
-    with np.load(FOLDER / "data/recorded.npz") as file:
-        for case in sorted({name.partition("/")[0] for name in file.files})[::EVERY]:
-            given = json.loads(str(file[f"{case}/params"]))
-            name, size = given["op"], given["output_size"]
-            options = {
-                key: given[key]
-                for key in ("spatial_scale", "sampling_ratio", "aligned")
-                if key in given and (key == "spatial_scale" or "align" in name)
-            }
-            if name != "roi_align":
-                options.pop("aligned", None)
-            x, boxes, grad = (file[f"{case}/{key}"] for key in ("x", "boxes", "grad_out"))
-            give(getattr(roicy, name)(x, boxes, size, **options))
-            if "pool" not in name or name.endswith("prroi_pool"):
-                give(getattr(roicy, f"{name}_backward")(grad, boxes, x.shape, **options))
-                give(getattr(roicy, f"{name}_backward_boxes")(grad, x, boxes, **options))
+    for case in recorded.CASES[::EVERY]:
+        name, size, options, arrays = recorded.load(case)
+        x, boxes, grad = (arrays[key] for key in ("x", "boxes", "grad_out"))
+        give(getattr(roicy, name)(x, boxes, size, **options))
+        if name not in ("roi_pool", "ps_roi_pool"):
+            give(getattr(roicy, f"{name}_backward")(grad, boxes, x.shape, **options))
+            give(getattr(roicy, f"{name}_backward_boxes")(grad, x, boxes, **options))
 
 
 def kept():
@@ -100,7 +90,7 @@ def run():
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["child"]:
-        recorded()
+        of_records()
         kept()
     else:
         found = run()
