@@ -21,14 +21,6 @@ SCALES = [1.0, 0.5]
 COUNT = 130
 
 
-def data(rng, dtype=np.float32, rotated=False):
-    """Return maps of two levels, boxes, and a gradient of the output."""
-    n, c, h, w = SIZE
-    maps = [rng.standard_normal((n, c, h // i, w // i)).astype(dtype) for i in (1, 2)]
-    boxes = (rotated_boxes if rotated else random_boxes)(rng, n, COUNT, (h, w), dtype)
-    return maps, boxes, rng.standard_normal((COUNT, c, BINS, BINS)).astype(dtype)
-
-
 PYRAMID = {
     "spatial_scale": SCALES, "canonical_scale": 8, "canonical_level": 1, "sampling_ratio": 2,
 }  # fmt: skip
@@ -56,15 +48,15 @@ def calls(maps, boxes, grad, rotated, argmax):
 
 
 def case(rng):
-    """Return the calls on the host, and the arrays from which they read."""
-    maps, boxes, grad = data(rng)
-    _, rotated, _ = data(rng, rotated=True)
+    """Return maps of two levels, boxes, a gradient of the output, rotated boxes and argmax."""
+    n, c, h, w = SIZE
+    maps = [rng.standard_normal((n, c, h // i, w // i)).astype(np.float32) for i in (1, 2)]
+    boxes, rotated = (
+        some(rng, n, COUNT, (h, w), np.float32) for some in (random_boxes, rotated_boxes)
+    )
+    grad = rng.standard_normal((COUNT, c, BINS, BINS)).astype(np.float32)
     argmax = roicy.roi_pool(maps[0], boxes, BINS, return_argmax=True)[1]
-    return maps, boxes, grad, rotated, argmax
-
-
-def on_device(c, arrays):
-    return placed(list(arrays), c.asarray)
+    return [maps, boxes, grad, rotated, argmax]
 
 
 NAMES = list(calls([np.zeros((1, 1, 1, 1))], None, np.zeros((1, 1, 1, 1)), None, None))
@@ -91,7 +83,7 @@ LAUNCHES = {
 def test_launches_and_allocations(name, emulated, rng):
     """A call launches few kernels, one piece of scratch memory serves them, and CuPy adds none."""
     arrays = case(rng)
-    call = calls(*on_device(emulated, arrays))[name]
+    call = calls(*placed(arrays, emulated.asarray))[name]
     for _ in range(2):  # with a new plan, and with one that was kept
         for found in (standin.launches, standin.operations, standin.allocations):
             found.clear()
@@ -108,7 +100,7 @@ def test_launches_and_allocations(name, emulated, rng):
 def test_streams(name, emulated, monkeypatch, rng):
     """Calls on several streams at once, whose scratch memory is free when they return."""
     first, second = case(rng), case(rng)
-    given = [on_device(emulated, arrays) for arrays in (first, second)]
+    given = [placed(arrays, emulated.asarray) for arrays in (first, second)]
     expected = [calls(*arrays)[name]() for arrays in (first, second)]
     monkeypatch.setattr(standin, "deferred", True)
     for turn in range(3):
@@ -125,7 +117,7 @@ def test_streams(name, emulated, monkeypatch, rng):
 def test_memory_of_another_stream_shows(emulated, monkeypatch, rng):
     """If scratch memory did not belong to the stream of the kernels, test_streams would fail."""
     arrays = case(rng)
-    call = calls(*on_device(emulated, arrays))["roi_align"]
+    call = calls(*placed(arrays, emulated.asarray))["roi_align"]
     expected = calls(*arrays)["roi_align"]()
     monkeypatch.setattr(standin, "deferred", True)
     alloc = standin.cuda.alloc
@@ -145,7 +137,7 @@ def test_memory_of_another_stream_shows(emulated, monkeypatch, rng):
 def test_capture(name, emulated, rng):
     """A graph repeats a call with what its arrays hold by then."""
     first, second = case(rng), case(rng)
-    given = on_device(emulated, first)
+    given = placed(first, emulated.asarray)
     call = calls(*given)[name]
     call()  # compiles the kernels
     with standin.Stream() as stream:
@@ -179,25 +171,30 @@ def torn(array):
 def test_elements_between_elements(spoil, emulated, rng):
     """Arrays whose elements do not lie at multiples of their size are refused by their names."""
     arrays = case(rng)
-    maps, boxes, grad, rotated, argmax = on_device(emulated, arrays)
-    right = calls(maps, boxes, grad, rotated, argmax)
+    on_device = placed(arrays, emulated.asarray)
+    maps, boxes, grad, *_ = on_device
+    right = calls(*on_device)
     out = np.zeros(arrays[2].shape, np.float32)
     for call in (right[name] for name in NAMES):
         call()  # so that there are plans of calls with equal shapes
-    bad = [spoil(array) for array in (arrays[0][1], *arrays[1:])]
+    (fine, coarse), *others = placed(arrays, spoil)
+    rows, gradient, turned, places = others
     wrong = [
-        ("input", calls([spoil(arrays[0][0])], boxes, grad, rotated, argmax)["roi_align"]),
-        (r"features\[1\]", calls([maps[0], bad[0]], boxes, grad, rotated, argmax)[
-            "multiscale_roi_align"]),
-        ("boxes", calls(maps, bad[1], grad, rotated, argmax)["roi_align backward"]),
-        ("boxes", calls(maps, boxes, grad, bad[3], argmax)["roi_align_rotated"]),
-        ("grad_output", calls(maps, boxes, bad[2], rotated, argmax)["roi_align backward"]),
-        ("grad_output", calls(maps, boxes, bad[2], rotated, argmax)["roi_align boxes"]),
-        ("argmax", calls(maps, boxes, grad, rotated, bad[4])["roi_pool backward"]),
+        ("input", "roi_align", {"maps": [fine]}),
+        (r"features\[1\]", "multiscale_roi_align", {"maps": [maps[0], coarse]}),
+        ("boxes", "roi_align backward", {"boxes": rows}),
+        ("boxes", "roi_align_rotated", {"rotated": turned}),
+        ("grad_output", "roi_align backward", {"grad": gradient}),
+        ("grad_output", "roi_align boxes", {"grad": gradient}),
+        ("argmax", "roi_pool backward", {"argmax": places}),
+    ]
+    given = dict(zip(("maps", "boxes", "grad", "rotated", "argmax"), on_device, strict=True))
+    wrong = [(argument, calls(**given | changed)[name]) for argument, name, changed in wrong]
+    backward = roicy.roi_align_backward
+    wrong += [
         ("out", lambda: roicy.roi_align(maps[0], boxes, BINS, out=spoil(out))),
-        ("out", lambda: roicy.roi_align_backward(
-            grad, boxes, maps[0].shape, out=spoil(arrays[0][0]))),
-    ]  # fmt: skip
+        ("out", lambda: backward(grad, boxes, maps[0].shape, out=fine)),
+    ]
     launches = len(standin.launches)
     for name, call in wrong:
         message = f"^{name}: its elements do not lie at multiples of their size"
@@ -209,7 +206,7 @@ def test_elements_between_elements(spoil, emulated, rng):
 @pytest.mark.parametrize("name", ["roi_align", "prroi_pool", "ps_roi_align"])
 def test_no_sector_beyond_the_arrays(name, emulated, rng):
     """Gradients that begin at any element, between others that are NaN."""
-    (x, _), boxes, grad = data(rng)
+    (x, _), boxes, grad, *_ = case(rng)
     grad = grad[:, :1] if name.startswith("ps_") else grad
     expected = operator(name, "_backward")(grad, boxes, x.shape)
 
@@ -230,7 +227,7 @@ def test_no_sector_beyond_the_arrays(name, emulated, rng):
 def test_subnormal_numbers(emulated, monkeypatch, rng):
     """They count as 0 in float32, and nothing else changes where kernels are compiled so."""
     arrays = case(rng)
-    given = on_device(emulated, arrays)
+    given = placed(arrays, emulated.asarray)
     plain = {name: each(call()) for name, call in calls(*given).items()}
     monkeypatch.setattr(standin, "flushing", True)
     for name, call in calls(*given).items():
@@ -246,7 +243,7 @@ def test_subnormal_numbers(emulated, monkeypatch, rng):
 
 def test_plans_do_not_mix(emulated, rng):
     """Each call gets the result of its own arguments, however many calls there were before."""
-    (x, y), boxes, _ = data(rng)
+    (x, y), boxes, *_ = case(rng)
     maps = [x, y, np.ascontiguousarray(x[:, :, ::-1]), x.astype(np.float64), x[:, :, :, ::2]]
     rows = [boxes, boxes[:9], boxes.astype(np.float64), boxes[:, [0, 2, 1, 4, 3]]]
     given = list(itertools.product(maps, rows, [{}], [2]))
@@ -278,7 +275,7 @@ def test_plans_do_not_mix(emulated, rng):
 )
 def test_errors_after_right_calls(options, error, emulated, rng):
     """A value of a wrong type that equals a right one is still an error."""
-    (x, _), boxes, _ = data(rng)
+    (x, _), boxes, *_ = case(rng)
     given = emulated.asarray(x), emulated.asarray(boxes)
     rights = [{"spatial_scale": 1}, {"spatial_scale": 1.0}, {"output_size": (1, 1)}, {}]
     for right in ({"aligned": True}, {"sampling_ratio": 1}, *rights):
