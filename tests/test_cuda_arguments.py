@@ -124,25 +124,37 @@ def test_maps_without_pixels(cupy):
     assert found.get().tolist() == [[0] * 5]
 
 
-@pairs(name=["roi_align", "roi_pool"], **RUNS)
-def test_addresses_of_no_vectors(name, kind, cupy, rng):
+@pairs(
+    name=["roi_align", "prroi_pool", "ps_roi_align", "roi_pool"], bins=[(1, 1), (3, 3), (4, 2)],
+    **RUNS,
+)  # fmt: skip
+def test_addresses_of_no_vectors(name, bins, kind, cupy, rng):
     """Arrays may begin anywhere, and nothing is read or written beside them."""
     dtype, layout = kind
     x, boxes, _ = make(rng, name, "blocks", 1, dtype)
-    x = to_layout(np.ascontiguousarray(x[:, :20]), layout)
-    for bins in ((1, 1), (3, 3), (4, 2)):
-        expected = operator(name)(x, boxes, bins, layout=layout)
-        for start, of_input in itertools.product(range(3), (0, 1, 3)):
-            memory = np.full(x.size + 8, np.nan, dtype)
-            memory[of_input : of_input + x.size] = x.ravel()
-            maps = cupy.asarray(memory)[of_input : of_input + x.size].reshape(x.shape)
-            memory = cupy.asarray(np.full(expected.size + 8, 77, dtype))
-            out = memory[start : start + expected.size].reshape(expected.shape)
-            operator(name)(maps, cupy.asarray(boxes), bins, layout=layout, out=out)
-            assert_close(out, expected)
-            beside = memory.get()
-            assert (beside[:start] == 77).all()
-            assert (beside[start + expected.size :] == 77).all()
+    channels = 2 * bins[0] * bins[1] if name.startswith("ps_") else 20
+    x = to_layout(np.ascontiguousarray(x[:, :channels]), layout)
+    rows, options = cupy.asarray(boxes), {"layout": layout}
+    expected = operator(name)(x, boxes, bins, **options)
+    grad = rng.standard_normal(expected.shape).astype(dtype)
+    passes = [(operator(name), x, bins, expected)]
+    if name != "roi_pool":
+        backward = operator(name, "_backward")
+        passes.append((backward, grad, x.shape, backward(grad, boxes, x.shape, **options)))
+
+    def between(array, before):
+        """Return memory of NaN, and a copy of an array that begins at an element of it."""
+        memory = cupy.asarray(np.full(array.size + 8, np.nan, dtype))
+        part = memory[before : before + array.size]
+        part[:] = cupy.asarray(array.ravel())
+        return memory, part.reshape(array.shape)
+
+    for function, given, size, right in passes:
+        for start, of_given in itertools.product(range(3), (0, 1, 3)):
+            memory, out = between(0 * right, start)
+            function(between(given, of_given)[1], rows, size, out=out, **options)
+            assert_close(out, right)
+            assert np.isnan(memory.get()).sum() == 8
 
 
 def test_batch_indices_beyond_the_type_of_the_data(cupy):

@@ -203,27 +203,6 @@ def test_elements_between_elements(spoil, emulated, rng):
     assert len(standin.launches) == launches
 
 
-@pytest.mark.parametrize("name", ["roi_align", "prroi_pool", "ps_roi_align"])
-def test_no_sector_beyond_the_arrays(name, emulated, rng):
-    """Gradients that begin at any element, between others that are NaN."""
-    (x, _), boxes, grad, *_ = case(rng)
-    grad = grad[:, :1] if name.startswith("ps_") else grad
-    expected = operator(name, "_backward")(grad, boxes, x.shape)
-
-    def inside(array, before):
-        whole = np.full(array.size + before + 4, np.nan, array.dtype)
-        part = whole[before : before + array.size].reshape(array.shape)
-        part[...] = array
-        return standin.ndarray(part)
-
-    for before in range(1, 5):
-        out = inside(np.zeros_like(x), before)
-        given = inside(grad, before), emulated.asarray(boxes), x.shape
-        assert is_close(operator(name, "_backward")(*given, out=out), expected)
-        assert np.isnan(out.host.base[:before]).all()
-        assert np.isnan(out.host.base[before + x.size :]).all()
-
-
 def test_subnormal_numbers(emulated, monkeypatch, rng):
     """They count as 0 in float32, and nothing else changes where kernels are compiled so."""
     arrays = case(rng)
