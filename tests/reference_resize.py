@@ -1,5 +1,7 @@
 """Resizing as Pillow does, by its definition: plain loops and exact sums."""
 
+import functools
+
 import numpy as np
 
 
@@ -19,6 +21,7 @@ def pillow_weight(filter, x):
     return float(np.sinc(x) * np.sinc(x / 3)) if -3 <= x < 3 else 0.0
 
 
+@functools.cache
 def pillow_axis(extent, low, high, count, filter):
     """Return the weights of an axis of Pillow's resize of bytes, (count, extent), in units of
     2**-22.  The interval has the precision of float32.

@@ -126,13 +126,14 @@ def test_same_as_of_the_converted_frame(color, isa):
         upright = np.shape(boxes)[1:] == (4,)
         for antialias in (True, False, "nearest"):
             for border in ("image", "constant", *(["crop"] if upright else [])):
+                options = {
+                    "antialias": antialias, "border": border, "pad_value": 7, "scale": 0.5,
+                    "swap_channels": True,
+                }  # fmt: skip
+                want = roicy.crop(rgb, boxes, size, **options)
                 for threads in (1, 2):
-                    options = {
-                        "antialias": antialias, "border": border, "pad_value": 7,
-                        "scale": 0.5, "swap_channels": True, "num_threads": threads,
-                    }  # fmt: skip
+                    options["num_threads"] = threads
                     got = roicy.crop(frame, boxes, size, color=color, **options)
-                    want = roicy.crop(rgb, boxes, size, **options)
                     assert got.tobytes() == want.tobytes(), (size, antialias, border)
 
 
@@ -187,7 +188,7 @@ def test_nothing_beyond_frames_is_touched(color, at_end, isa):
             low = np.maximum([width - 1, height - 1] - first, 0)
             boxes = np.c_[low, low * 0 + [width, height]]
             for some in (boxes, boxes[:, [0, 1, 2, 1, 2, 3, 0, 3]].reshape(-1, 4, 2)):
-                size = min(height, 97), min(width, 97)
+                size = min(height, 40), min(width, 40)
                 want = roicy.crop(given, some, size, color=color)
                 got = roicy.crop(held if parts is given else held[0], some, size, color=color)
                 assert got.tobytes() == want.tobytes()

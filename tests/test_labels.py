@@ -110,7 +110,7 @@ def test_margin(classes, scale, weighted, isa, rng):
     if weighted:
         weights = (0.75 + rng.integers(0, 3, classes) * 2.0**-24).astype(np.float32)
         given = {"weights": weights}
-    steps = rng.integers(0, 4, (300, classes, 2, 2))
+    steps = rng.integers(0, 4, (150, classes, 2, 2))
     maps = ((1 + steps * 2.0**-23) * scale / weights[:, None, None]).astype(np.float32)
     labels, winners = roicy.label_map(maps, (37, 41), values=True, **given)
     assert_same_bits(roicy.label_map(maps, (37, 41), **given), labels)
