@@ -1,5 +1,6 @@
 """roicy.crop beside the preprocessing with which networks are trained."""
 
+import itertools
 import math
 
 import numpy as np
@@ -44,14 +45,12 @@ def test_pillow_is_a_triangle(dtype, border, isa):
                 if border == "crop":
                     first = min(max(int(np.floor(min(low, high))), 0), extent - 1)
                     touched = (first, max(min(int(np.ceil(max(low, high))), extent), first + 1))
-                axes.append(
-                    np.array([*pillow_weights(low, high, bins, extent, touched, border[1] == "o")])
-                )
+                constant = border == "constant"
+                axes.append([*pillow_weights(low, high, bins, extent, touched, constant)])
+            axes = [np.array(weights) for weights in axes]
             want = np.einsum("py,qx,yxc->pqc", *axes, frame.astype(np.float64))
             want += 9 * (1 - axes[0].sum(1)[:, None] * axes[1].sum(1))[..., None]
-            np.testing.assert_allclose(
-                got[k], want, rtol=0, atol=0.01 if border[1] == "o" else 1e-3
-            )
+            np.testing.assert_allclose(got[k], want, rtol=0, atol=0.01 if constant else 1e-3)
 
 
 def beside_pillow(seed, shape, count, filter, **options):
@@ -80,9 +79,8 @@ def test_pillow_on_bytes(isa):
 def test_nearest(isa):
     """The pixel around the middle of an output pixel, or the outermost one."""
     frame, size = frame_of("uint8"), (7, 16)
-    for box, got in zip(
-        BOXES, roicy.crop(frame, BOXES, size, antialias="nearest", channels="last"), strict=True
-    ):
+    found = roicy.crop(frame, BOXES, size, antialias="nearest", channels="last")
+    for box, got in zip(BOXES, found, strict=True):
         at = []
         for axis, bins in ((1, size[0]), (0, size[1])):
             step = (box[axis + 2] - box[axis]) / bins
@@ -128,26 +126,20 @@ def test_letterbox_at_the_top_left(isa):
 def test_quantized(dtype, isa):
     """As ONNX's QuantizeLinear: divided, rounded to the even one, moved, saturated."""
     frame = np.arange(256, dtype=np.uint8).reshape(8, 32)
-    limits = np.iinfo(dtype)
+    limits, box, size = np.iinfo(dtype), (0, 0, 32, 8), (8, 32)
+    outs = {}, {"channels": "last"}, {"out": np.zeros((1, 1, 32, 8), dtype).mT}
+    calls = [*itertools.product([box], outs), ([[1, 0, 0], [0, 1, 0]], {})]
     for scale, zero in ((2.0, 3), (0.5, limits.min), (1 / 64, limits.max), (4.0, 1)):
         for std, mean in ((1.0, 128.0), (2.0, 100.0)):
             exact = (frame.astype(np.float64) - mean) / std / scale
             want = np.clip(np.rint(exact) + zero, limits.min, limits.max)
-            for options in ({}, {"channels": "last"}, {"out": np.zeros((1, 1, 32, 8), dtype).mT}):
-                got = roicy.crop(
-                    frame, [(0, 0, 32, 8)], (8, 32), mean=mean, std=std, dtype=dtype,
-                    quantization=(scale, zero), **options,
-                )  # fmt: skip
+            given = {"mean": mean, "std": std, "dtype": dtype, "quantization": (scale, zero)}
+            for one, options in calls:
+                got = roicy.crop(frame, [one], size, **given, **options)
                 assert got.dtype == dtype
-                np.testing.assert_array_equal(got.reshape(8, 32), want)
-            warped = roicy.crop(
-                frame, [[[1, 0, 0], [0, 1, 0]]], (8, 32), mean=mean, std=std, dtype=dtype,
-                quantization=(scale, zero),
-            )  # fmt: skip
-            np.testing.assert_array_equal(warped[0, 0], want)
-    np.testing.assert_array_equal(
-        roicy.crop(frame, [(0, 0, 32, 8)], (8, 32), dtype="int8")[0, 0], np.minimum(frame, 127)
-    )
+                np.testing.assert_array_equal(got.reshape(size), want)
+    got = roicy.crop(frame, [box], size, dtype="int8")[0, 0]
+    np.testing.assert_array_equal(got, np.minimum(frame, 127))
 
 
 @pytest.mark.parametrize(
