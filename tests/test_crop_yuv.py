@@ -1,5 +1,6 @@
 """roicy.crop of frames of YCbCr."""
 
+import itertools
 import re
 
 import numpy as np
@@ -140,10 +141,9 @@ def test_same_as_of_the_converted_frame(color, isa):
 def test_tall_boxes_do_not_fit_a_strip(isa):
     """So many rows of an output row, or of 16, that a strip does not hold them."""
     frame, rgb = converted("nv12", 2000, 36)
-    boxes = [(3, 0, 30, 2000), (30, 1990, 3, 10)]
-    for rows in (1, 8, 50):
-        got = roicy.crop(frame, boxes, (rows, 20), color="nv12")
-        assert got.tobytes() == roicy.crop(rgb, boxes, (rows, 20)).tobytes(), rows
+    for box, rows in itertools.product([(3, 0, 30, 2000), (30, 1990, 3, 10)], (1, 8, 50)):
+        got = roicy.crop(frame, [box], (rows, 20), color="nv12")
+        assert got.tobytes() == roicy.crop(rgb, [box], (rows, 20)).tobytes(), rows
 
 
 @pairs(color=["nv12", "y210", "rgb565"], size=[224, 300], upright=[True, False], isa=ISAS)
@@ -360,8 +360,8 @@ PLANES_OF_PAIRS = (PLANES[0], PLANES[1].reshape(10, 10, 2))
         ({"frames": PLANES_OF_PAIRS, "color": None}, ValueError, "frames.1.: .*planes .* need col"),
         ({"frames": []}, ValueError, "frames: an empty list"),
         ({"frames": [np.zeros((2, 30, 20), np.uint8)]}, ValueError, r"frames\[0\]: shape \(2, 30"),
-        ({"frames": PADDED, "color": "i420"}, ValueError, "frames: rows 24 bytes apart, expected"),
-        ({"frames": PADDED, "color": "yv12"}, ValueError, "frames: .*pass its planes"),
+        ({"frames": PADDED, "color": "i420"}, ValueError,
+         "frames: rows 24 bytes apart, expected .*pass its planes"),
         ({"frames": FRAME[:, ::-1], "color": "yv12"}, ValueError, "20 bytes apart, expected -20"),
         ({"frames": PLANES, "color": "i420"}, ValueError, r"frames: a tuple of 2, .*\(y, u, v\)"),
         ({"frames": PLANES, "color": "uyvy"}, ValueError, "frames: a tuple, expected one array"),
@@ -373,7 +373,6 @@ PLANES_OF_PAIRS = (PLANES[0], PLANES[1].reshape(10, 10, 2))
         ({"frames": np.zeros((30, 21), np.uint8), "color": "i422"}, ValueError, "with an even W"),
         ({"frames": np.zeros((31, 20), np.uint8), "color": "nv24"}, ValueError, r"\(3 \* H"),
         ({"frames": PADDED, "color": "nv24"}, ValueError, "frames: rows 24 bytes apart, expected"),
-        ({"frames": PADDED, "color": "i422"}, ValueError, "frames: .*pass its planes"),
         ({"frames": PLANES, "color": "nv24"}, ValueError, r".*expected \(20, 40\)"),
         ({"frames": PLANES, "color": "i422"}, ValueError, r"frames: a tuple of 2, .*\(y, u, v\)"),
         ({"frames": PLANES, "color": "rgb565"}, ValueError, "frames: a tuple, expected one array"),
