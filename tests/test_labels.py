@@ -351,6 +351,7 @@ def test_nothing_to_label():
 
 
 MAPS = np.ones((3, 4, 5))
+VOLUME = {"maps": MAPS[None], "size": (1, 2, 3)}
 WRONG_MAPS = {
     "maps: builtins.list, expected a numpy.ndarray": {"maps": [[[1.0]]]},
     "maps: dtype uint8, expected float32": {"maps": np.ones((3, 4, 5), np.uint8)},
@@ -365,19 +366,13 @@ WRONG_MAPS = {
     "maps: shape (3, 4, 5), expected (d, h, w, C) or (N, d, h, w, C)": {
         "size": (1, 2, 3), "layout": "NHWC",
     },
-    "maps: shape (2, 0, 3, 4), expected at least one class": {
-        "maps": np.ones((2, 0, 3, 4)), "size": (1, 2, 3),
+    "maps: shape (2, 0, 3, 4), expected at least one class": VOLUME | {
+        "maps": np.ones((2, 0, 3, 4)),
     },
-    "via: (9, 9), expected None for a volume": {
-        "maps": MAPS[None], "size": (1, 2, 3), "via": (9, 9),
-    },
-    "box: (0, 0, 1, 1), expected None for a volume": {
-        "maps": MAPS[None], "size": (1, 2, 3), "box": (0, 0, 1, 1),
-    },
+    "via: (9, 9), expected None for a volume": VOLUME | {"via": (9, 9)},
+    "box: (0, 0, 1, 1), expected None for a volume": VOLUME | {"box": (0, 0, 1, 1)},
     "size: -2, expected an integer from 0": {"maps": MAPS[None], "size": (-2, 2, 3)},
-    "out: shape (2, 3), expected (1, 2, 3)": {
-        "maps": MAPS[None], "size": (1, 2, 3), "out": np.zeros((2, 3), np.uint8),
-    },
+    "out: shape (2, 3), expected (1, 2, 3)": VOLUME | {"out": np.zeros((2, 3), np.uint8)},
     "size: -1, expected an integer from 0": {"size": (-1, 5)},
     "size: 5.5, expected an integer": {"size": (5, 5.5)},
     "mode: 'bicubic', expected 'bilinear' or 'nearest'": {"mode": "bicubic"},
