@@ -184,13 +184,15 @@ def test_nothing_beyond_frames_is_touched(color, at_end, isa):
             parts, frame = None, np.arange(height * width, dtype=np.uint16).reshape(height, width)
         for given in filter(lambda one: one is not None, (parts, frame)):
             held = tuple(fenced(part, at_end) for part in (given if parts is given else [given]))
-            first = np.arange(66)[:, None]
+            first = np.array([0, 1, 2, 14, 30, 31, 61, 62, 63, 64, 65])[:, None]
             low = np.maximum([width - 1, height - 1] - first, 0)
             boxes = np.c_[low, low * 0 + [width, height]]
-            for some in (boxes, boxes[:, [0, 1, 2, 1, 2, 3, 0, 3]].reshape(-1, 4, 2)):
-                size = min(height, 20), min(width, 20)
-                want = roicy.crop(given, some, size, color=color)
-                got = roicy.crop(held if parts is given else held[0], some, size, color=color)
+            corners = boxes[:, [0, 1, 2, 1, 2, 3, 0, 3]].reshape(-1, 4, 2)
+            size = min(height, 20), min(width, 20)
+            for box in (*boxes, *corners):  # alone, since what several read is converted together
+                options = {"boxes": [box], "size": size, "color": color, "num_threads": 1}
+                want = roicy.crop(given, **options)
+                got = roicy.crop(held if parts is given else held[0], **options)
                 assert got.tobytes() == want.tobytes()
 
 
