@@ -11,11 +11,14 @@ import re
 import numpy as np
 import pytest
 from conftest import (
+    DTYPES,
+    LAYOUTS,
     SUMS,
     WITH_BOX_GRADIENTS,
     assert_same_bits,
     from_layout,
     operator,
+    pairs,
     passes,
     random_boxes,
     rotated_boxes,
@@ -97,26 +100,22 @@ def test_array_likes(name, like, rng):
     """Passes of all operators read maps, boxes, gradients and argmax where they are."""
     x, boxes = make(rng)
     pool, backward = operator(name), operator(name, "_backward")
-    given = {"return_argmax": True} if name == "roi_pool" else {}
-    expected = pool(x, boxes, 2, **given)
-    got = pool(like(x), like(boxes), 2, **given)
-    pooled = expected[0] if name == "roi_pool" else expected
-    for a, b in zip(got, expected, strict=True) if given else [(got, expected)]:
-        assert type(a) is np.ndarray
-        assert_same_bits(a, b)
-    g = rng.standard_normal(pooled.shape).astype(np.float32)
+    g = rng.standard_normal(pool(x, boxes, 2).shape).astype(np.float32)
+    calls = [(lambda *given: pool(*given, 2), (x, boxes))]
     if name == "roi_align_max":
-        assert_same_bits(backward(like(g), like(x), like(boxes)), backward(g, x, boxes))
+        calls.append((backward, (g, x, boxes)))
     elif name == "roi_pool":
-        argmax = expected[1]
-        result = backward(like(g), like(argmax), like(boxes), x.shape)
-        assert_same_bits(result, backward(g, argmax, boxes, x.shape))
+        calls = [(lambda *given: pool(*given, 2, return_argmax=True)[0], (x, boxes))]
+        argmax = pool(x, boxes, 2, return_argmax=True)[1]
+        calls.append((lambda *given: backward(*given, x.shape), (g, argmax, boxes)))
     else:
-        result = backward(like(g), like(boxes), x.shape)
-        assert_same_bits(result, backward(g, boxes, x.shape))
+        calls.append((lambda *given: backward(*given, x.shape), (g, boxes)))
     if name in WITH_BOX_GRADIENTS:
-        backward = operator(name, "_backward_boxes")
-        assert_same_bits(backward(like(g), like(x), like(boxes)), backward(g, x, boxes))
+        calls.append((operator(name, "_backward_boxes"), (g, x, boxes)))
+    for call, given in calls:
+        found = call(*map(like, given))
+        assert type(found) is np.ndarray
+        assert_same_bits(found, call(*given))
 
 
 @pytest.mark.parametrize("name", ["__array__", "__array_struct__", "__dlpack__"])
@@ -209,6 +208,8 @@ def test_no_boxes_of_other_functions(rng):
             mxnet.RROIAlign(x, boxes, 2, 1.0), detectron2.roi_align_rotated(x, boxes, 2, 1.0, 2),
             mmcv.roi_align_rotated(x, boxes, 2, 1.0), paddle.roi_align(x[:1], boxes, 2, 2),
             paddle.vision.ops.psroi_pool(x, boxes, none, 2), onnx.RoiAlign(x, boxes, []),
+            paddle.vision.ops.roi_align(x, boxes, none, 2),
+            openvino.roi_align_rotated(x, boxes, [], 2, 2, 0, 1.0, True),
             *paddle.vision.ops.distribute_fpn_proposals(boxes, 2, 3, 2, 224, rois_num=none)[0],
             onnx.MaxRoiPool(x, boxes, pooled_shape=(2, 2)), onnx.CropAndResize(x, boxes, [], 2),
             onnx.MMCVRoIAlignRotated(x, boxes, output_height=2, output_width=2),
@@ -271,12 +272,6 @@ def test_other_types_of_tensors(rng):
     rows = torch.from_numpy(boxes).to(torch.bfloat16)
     expected = roicy.roi_align(x, rows.float().numpy(), 2)
     assert_same_bits(roicy.roi_align(x, rows, 2), expected)
-    for dtype in (torch.float32, torch.bfloat16):
-        needs = numbers.to(dtype).requires_grad_()
-        with pytest.raises(
-            TypeError, match=r"input: torch\.Tensor, which NumPy cannot.*detach\(\)"
-        ):
-            roicy.roi_align(needs, boxes, 2)
     with pytest.raises(TypeError, match="input: torch.Tensor, which NumPy cannot read"):
         roicy.roi_align(torch.zeros(1, 1, 2, 2, device="meta"), boxes, 2)
     with pytest.raises(TypeError, match="input: dtype bool, expected"):
@@ -301,18 +296,10 @@ class Lazy:
         return np.ones((1, 1, 4, 4), np.float32)
 
 
-class Eager(Lazy):
-    """As some libraries have it: their arrays may be lazy, and this one is not."""
-
-    graph = None
-
-
 @pytest.mark.parametrize("where", ["input", "boxes", "list", "features", "grad_output"])
 def test_lazy_arrays_are_refused(where):
     x, boxes, lazy = np.ones((1, 1, 4, 4), np.float32), np.zeros((1, 5), np.float32), Lazy()
-    message = (
-        r"Lazy, which is not computed yet; pass its compute\(\), .* see docs/many_machines\.md"
-    )
+    message = r"Lazy, which is not computed yet; pass its compute\(\), .*docs/many_machines\.md"
     with pytest.raises(TypeError, match=message):
         if where == "features":
             roicy.multiscale_roi_align([x, lazy], boxes, 1, [1.0, 0.5])
@@ -324,15 +311,14 @@ def test_lazy_arrays_are_refused(where):
 
 
 def test_arrays_that_could_be_lazy():
-    assert_same_bits(
-        roicy.roi_align(Eager(), np.array([[0, 0, 0, 2, 2.0]]), 1),
-        np.ones((1, 1, 1, 1), np.float32),
-    )
+    """As some libraries have it: their arrays may be lazy, and this one is not."""
+    eager, boxes = Lazy(), np.array([[0, 0, 0, 2, 2.0]])
+    eager.graph = None
+    assert_same_bits(roicy.roi_align(eager, boxes, 1), np.ones((1, 1, 1, 1), np.float32))
 
 
 def test_arrays_of_dask():
-    da = pytest.importorskip("dask.array")
-    x = da.ones((1, 1, 4, 4), dtype=np.float32)
+    x = pytest.importorskip("dask.array").ones((1, 1, 4, 4), dtype=np.float32)
     with pytest.raises(TypeError, match=r"input: dask\.array.*many_machines"):
         roicy.roi_align(x, np.zeros((1, 5)), 1)
 
@@ -353,7 +339,6 @@ class Broken:
         ("abc", TypeError, "input: builtins.str, expected a numpy.ndarray, or what NumPy can read"),
         ([[[[1.0]]]], TypeError, "input: builtins.list, expected a numpy.ndarray"),
         (3.0, TypeError, "input: builtins.float, expected a numpy.ndarray"),
-        (np.ndarray, TypeError, "input: builtins.type, expected a numpy.ndarray"),
         (WithArray(np.ones((1, 1, 4, 4), object)), TypeError, "input: dtype object, expected"),
     ],
 )
@@ -431,9 +416,7 @@ def test_nested_lists(name, rng):
             assert_same(all_passes(name, x, rows, g, boxes_num=boxes_num), expected)
 
 
-@pytest.mark.parametrize("layout", ["NCHW", "NHWC"])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("name", [*OPERATORS, "roi_align_rotated", PYRAMID])
+@pairs(name=[*OPERATORS, "roi_align_rotated", PYRAMID], dtype=DTYPES, layout=LAYOUTS)
 def test_boxes_of_one_image(name, dtype, layout, rng):
     """Boxes (K, 4) need no counts if there is one image; their gradients are (K, 4)."""
     x, boxes = make(rng, 1, name)
@@ -457,44 +440,27 @@ WRONG_BOXES = [
     ([0, 0, 0, 3, 3], ValueError, r"boxes: shape \(5,\), .*; of one box pass \[box\]"),
     ([0.5], ValueError, r"boxes: shape \(1,\), expected \(K, 5\)"),
     (["abcd"], TypeError, r"boxes\[0\]: builtins\.str, expected a row of numbers"),
-    (list(np.ones(5)), ValueError, r"boxes: shape \(5,\), .*; of one box pass \[box\]"),
     ([[0, 0, 0, 3, 3], [1, 0, 0, 3]], ValueError, r"boxes\[1\]: 4 numbers, expected 5, as boxes"),
-    ([[0, 0, 0, 3, 3], []], ValueError, r"boxes\[1\]: 0 numbers, expected 5, as boxes\[0\] has"),
     ([[], [0, 0, 3, 3]], ValueError, r"boxes\[1\]: 4 numbers, expected 0, as boxes\[0\] has"),
-    ([[0, 0, 0, None, 3]], TypeError, r"boxes\[0\]\[3\]: builtins\.NoneType, expected a number"),
-    ([[0, 0, 0, "3", 3]], TypeError, r"boxes\[0\]\[3\]: builtins\.str, expected a number"),
-    ([[0, 0, 0, True, 3]], TypeError, r"boxes\[0\]\[3\]: builtins\.bool, expected a number"),
-    ([[0, 0, 0, np.True_, 3]], TypeError, r"boxes\[0\]\[3\]: numpy\.bool.*, expected a number"),
-    ([[0, 0, 0, 1j, 3]], TypeError, r"boxes\[0\]\[3\]: builtins\.complex, expected a number"),
     ([[0, 0, 0, 10**400, 3]], ValueError, r"boxes\[0\]\[3\]: an integer that is beyond float64"),
     ([[0, 0, 0, 10**5000, 3]], ValueError, r"boxes\[0\]\[3\]: an integer that is beyond float64"),
-    ([[0, 0, 0, [3], 3]], TypeError, r"boxes\[0\]\[3\]: builtins\.list, expected a number"),
-    ([[0, 0, 0, np.array(True), 3]], TypeError, r"boxes\[0\]\[3\]: numpy.ndarray, expected a"),
-    ([[0, 0, 0, np.ma.masked, 3]], TypeError, r"boxes\[0\]\[3\]: numpy.*, expected a number"),
     ([np.ma.array(np.ones(5), mask=[0, 1, 0, 0, 0])], TypeError, r"boxes\[0\]: a masked array"),
     (np.array([["1"] * 5], STRINGS), TypeError, "boxes: dtype StringDType.*, expected float32, fl"),
     ([np.array(["1"] * 5, STRINGS)], TypeError, r"boxes.*: dtype StringDType.*, expected "),
     ([[0, 0, 0, 3, 3], np.ones(5, bool)], TypeError, r"boxes\[1\]: dtype bool, expected numbers"),
     ([[0, 0, 0, math.nan, 3]], ValueError, r"boxes\[0\]: x2 is nan, expected a finite"),
     ([[0, 0, 0, 3, 3], [2, 0, 0, 3, 3]], ValueError, r"boxes\[1\]: batch index 2 is outside"),
-    (
-        [[0.5, 0, 3, 3, 0.5]],
-        ValueError,
-        r"boxes\[0\]: batch index 0\.5, expected a whole number; 5 columns are \[batch_index, x1, "
-        r"y1, x2, y2\]: of \[x1, y1, x2, y2, score\] pass boxes\[:, :4\]",
-    ),
+    ([[0.5, 0, 3, 3, 0.5]], ValueError,
+     r"boxes\[0\]: batch index 0\.5, expected a whole number; 5 columns are \[batch_index, x1, "
+     r"y1, x2, y2\]: of \[x1, y1, x2, y2, score\] pass boxes\[:, :4\]"),
     ([[-1, 0, 3, 3, 0.5]], ValueError, r"boxes\[0\]: batch index -1 is outside .* images$"),
     ([[0.5, 0, 0, 3, 3]], ValueError, r"boxes\[0\]: batch index 0.5, expected a whole number$"),
     ([[0, 0, 3, 3, 0.5, 2]], ValueError,
      r"\(1, 6\), expected .*score, class\] pass boxes\[:, :4\]"),
     ([[0, 0, 3, 3]] * 2, ValueError,
      r"boxes: shape \(2, 4\), expected \(K, 5\) .* boxes_num, or a"),
-    (ARRAY, ValueError,
-     r"boxes: shape \(2, 4\), .*need boxes_num, or a list .* unless there is one"),
     (np.ones((2, 3, 4)), ValueError, r"boxes: shape \(2, 3, 4\), .*\(N, L, 4\) pass list\(boxes\)"),
-    ([[1, 2, 3]] * 2, ValueError, r"boxes: shape \(2, 3\), expected \(K, 5\)"),
     ([[]], ValueError, "boxes: a list of 1 arrays, expected one for each of the input's 2 images"),
-    ([[[0, 0, 3, 3]]], ValueError, "boxes: a list of 1 arrays, expected one for each"),
     ([ARRAY, [1, 1, 3, 3]], ValueError, r"boxes\[1\]: shape \(4,\), .* of one box pass \[box\]"),
     ([[1, 1, 3, 3], ARRAY], TypeError, r"boxes\[1\]: numpy.ndarray, expected a row of numbers"),
     ([[[0, 0, 3, 3]], [[1, 1, 3]]], ValueError, r"boxes\[1\]: shape \(1, 3\), expected \(K, 4\)"),
@@ -502,12 +468,10 @@ WRONG_BOXES = [
     ([[[0, 0, 3, 3]], [[1, 1, None, 3]]], TypeError, r"boxes\[1\]\[0\]\[2\]: builtins\.NoneType"),
     ([[[0, 0, 3, 3]], [[1, 1, math.inf, 3]]], ValueError, r"boxes\[1\]: row 0: x2 is inf"),
     ([[[0, 0, 3, 3]], None], TypeError, r"boxes\[1\]: builtins\.NoneType, expected"),
-    ([None, ARRAY], TypeError, r"boxes\[0\]: builtins\.NoneType, expected|boxes: a list of"),
     ([[[[0, 0, 3, 3]]]] * 2, ValueError, r"boxes\[0\]: shape \(1, 1, 4\), expected \(K, 4\)"),
     ([ARRAY[None], ARRAY], ValueError, r"boxes\[0\]: shape \(1, 2, 4\), expected \(K, 4\)"),
     ({0: ARRAY}, TypeError, "boxes: builtins.dict, expected a numpy.ndarray"),
     (iter([ARRAY] * 2), TypeError, "boxes: builtins.list_iterator, expected a numpy.ndarray"),
-    ({"boxes": [ARRAY] * 2, "boxes_num": [2, 2]}, ValueError, "boxes_num: expected None, since"),
     ({"boxes": [[0, 0, 3, 3]], "boxes_num": [2, 2]}, ValueError, "counts that sum to 4, expected"),
     ({"boxes": [[0] * 5], "boxes_num": [1, 0]}, ValueError,
      r"boxes: shape \(1, 5\), expected \(K, 4"),
@@ -517,6 +481,15 @@ WRONG_BOXES = [
     ({"boxes": ARRAY, "boxes_num": [None, 2]}, TypeError, "boxes_num: dtype object, expected int"),
     ({"boxes": ARRAY, "boxes_num": 2}, ValueError, r"boxes_num: shape \(\), expected \(2,\)"),
 ]  # fmt: skip
+NO_NUMBERS = [None, "3", True, np.True_, 1j, [3], np.array(True), np.ma.masked]
+WRONG_BOXES += [
+    (
+        [[0, 0, 0, one, 3]],
+        TypeError,
+        rf"boxes\[0\]\[3\]: {type(one).__module__}.*, expected a number",
+    )
+    for one in NO_NUMBERS
+]
 
 
 @pytest.mark.parametrize(
@@ -585,21 +558,16 @@ def test_compat(rng):
     lists = [corners[images == n].tolist() for n in range(3)]
     for call, plain, other in [
         (mxnet.ROIPooling, (x, boxes, (2, 2), 1.0), (x, boxes.tolist(), (2, 2), 1.0)),
-        (mxnet.ROIAlign, (x, boxes, (2, 2), 1.0, 2), (likes[0], likes[1], (2, 2), 1.0, 2.0)),
-        (
-            paddle.roi_align,
-            (x, corners, 2, 2, 1.0, 2, counts),
-            (*likes[::2], 2, 2, 1.0, 2.0, counts),
-        ),
-        (paddle.roi_pool, (one, corners, 2, 2), (WithDLPack(one), corners[None].tolist()[0], 2, 2)),
+        (mxnet.ROIAlign, (x, boxes, (2, 2), 1.0, 2), (*likes[:2], (2, 2), 1.0, 2.0)),
+        (paddle.roi_align, (x, corners, 2, 2, 1.0, 2, counts),
+         (*likes[::2], 2, 2, 1.0, 2.0, counts)),
+        (paddle.roi_pool, (one, corners, 2, 2), (memoryview(one), corners.tolist(), 2, 2)),
         (paddle.roi_align, (x, corners, counts, 2), (*likes[::2], WithArray(counts), 2)),
         (paddle.vision.ops.roi_pool, (x, corners, counts, 2), (*likes[::2], counts.tolist(), 2)),
         (onnx.RoiAlign, (x, corners, images), (likes[0], likes[2], images.tolist())),
         (torchvision.RoIAlign(2, 1.0, 2), (x, boxes), (likes[0], lists)),
         (torchvision.PSRoIAlign(2, 1.0, 2.0), (x, boxes), likes[:2]),
-    ]:
-        if call is paddle.roi_pool:
-            other = (memoryview(one), *other[1:])
+    ]:  # fmt: skip
         assert_same_bits(call(*other), call(*plain))
     pooled = onnx.MaxRoiPool(likes[0], likes[1], pooled_shape=(2, 2))
     assert_same_bits(pooled, onnx.MaxRoiPool(x, boxes, pooled_shape=(2, 2)))
@@ -608,23 +576,11 @@ def test_compat(rng):
     assert_same_bits(result, pooler({"a": x}, [np.array(part) for part in lists], [(20, 30)] * 3))
 
 
-def test_mxnet_s_boxes_of_no_image():
-    """They give 0 in lists too."""
-    out = mxnet.ROIPooling(X, [[0, 0, 0, 3, 3], [-1, 0, 0, 3, 3], [2, 0, 0, 3, 3]], (1, 1), 1.0)
-    np.testing.assert_array_equal(out[:, 0].ravel(), [1, 0, 0])
-
-
 def test_compat_errors():
     with pytest.raises(TypeError, match=r"rois\[0\]\[1\]: builtins\.NoneType, expected a number"):
         onnx.RoiAlign(X, [[0, None, 3, 3]], [0])
-    with pytest.raises(TypeError, match="rois: dtype bool, expected"):
-        onnx.RoiAlign(X, np.ones((1, 4), bool), [0])
-    with pytest.raises(ValueError, match=r"rois: shape \(1, 5\), expected \(K, 4\)"):
-        onnx.RoiAlign(X, [[0, 0, 0, 3, 3]], [0])
     with pytest.raises(ValueError, match=r"rois\[1\]: 4 numbers, expected 5"):
         mxnet.ROIPooling(X, [[0, 0, 0, 3, 3], [0, 0, 3, 3]], (1, 1), 1.0)
-    with pytest.raises(ValueError, match="rois_num: None, expected the number of boxes"):
-        paddle.roi_align(WithArray(X), [[0, 0, 3, 3]], 2, 2)
 
 
 DEGREES = "boxes: an angle of 45, which is more than two turns; angles are in radians: of degrees"

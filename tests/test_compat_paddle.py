@@ -90,9 +90,7 @@ class TestPages:
         rois2 = np.array(
             [[1, 5, 8, 10], [4, 2, 6, 7], [12, 12, 19, 21], [0, 0, 25, 25]], np.float32
         )
-        by_counts = paddle.prroi_pool(
-            x2, rois2, 1.0, 7, 7, batch_roi_nums=np.array([1, 1, 1, 1], np.int64)
-        )
+        by_counts = paddle.prroi_pool(x2, rois2, 1.0, 7, 7, batch_roi_nums=np.ones(4, np.int64))
         by_lod = paddle.prroi_pool(x2, paddle.create_lod_tensor(rois2, [[1, 1, 1, 1]]), 1.0, 7, 7)
         assert by_counts.shape == (4, 490, 7, 7)
         np.testing.assert_array_equal(by_counts, by_lod)
