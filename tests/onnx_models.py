@@ -68,6 +68,37 @@ def quiet(**given):
     return options
 
 
+def optimised(level, **given):
+    """Return options of a session with a level of ONNX Runtime's own optimiser."""
+    return quiet(graph_optimization_level=getattr(runtime.GraphOptimizationLevel, level), **given)
+
+
+def rewritten(model, level, folder):
+    """Return a model as ONNX Runtime's optimiser writes it."""
+    path = str(folder / "model.onnx")
+    options = optimised(level, optimized_model_filepath=path)
+    runtime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    return onnx.load(path)
+
+
+def in_branches(model, other):
+    """Return a model whose branches of an If are the nodes of two models with an output Y.
+
+    They read values of the graph around them, and the input "yes" chooses one.
+    """
+    kind = model.graph.output[0].type.tensor_type.elem_type
+    then, otherwise = (
+        helper.make_graph(nodes, "branch", [], [helper.make_tensor_value_info("Y", kind, None)])
+        for nodes in (list(model.graph.node), list(other.graph.node))
+    )
+    node = helper.make_node("If", ["yes"], ["Z"], then_branch=then, else_branch=otherwise)
+    del model.graph.node[:], model.graph.output[:]
+    model.graph.node.append(node)
+    model.graph.input.append(helper.make_tensor_value_info("yes", onnx.TensorProto.BOOL, [1]))
+    model.graph.output.append(helper.make_tensor_value_info("Z", kind, None))
+    return model
+
+
 def session_of(model, *given, **options):
     return compat.InferenceSession(model.SerializeToString(), *(given or [quiet()]), **options)
 
@@ -108,11 +139,39 @@ def count_calls(text):
     return len(calls)
 
 
-def assert_work_is_bounded(text_of):
-    """Check that a graph with twice as many nodes of a kind does not take many times the work."""
+def assert_work_is_bounded(text, line, name, reader):
+    """Check that a graph with twice as many nodes of a kind does not take many times the work.
+
+    Each node doubles what it makes, by a line of OUT and IN.  The first one has the value `name`,
+    and the part `reader` of the text reads the last one.
+    """
+
+    def text_of(count):
+        (before, after), made = text.split(reader), reader.replace(name, "doubled")
+        before, _, last = before.rpartition("\n")
+        return f"{before}\n{repeated(line, name, 'doubled', count)}\n{last}{made}{after}"
+
     few, many = count_calls(text_of(8)), count_calls(text_of(16))
     assert few > 500  # something was looked for
     assert many < 3 * few
+
+
+def assert_overlaps_are_refused(session, inputs, shape, dtype):
+    """Check that memory that is bound to the output Y must not be that of the input X."""
+    x, expected = inputs["X"], session.run(None, inputs)[0]
+    binding = session.io_binding()
+    for name, array in inputs.items():
+        binding.bind_cpu_input(name, array)
+    for place, is_over in ((0, True), (x.size - 2, True), (x.size, False)):
+        both = np.concatenate([x.ravel(), np.zeros(expected.nbytes // 4, np.float32)])
+        binding.bind_cpu_input("X", both[: x.size].reshape(x.shape))
+        binding.bind_output("Y", "cpu", 0, dtype, shape, both.ctypes.data + 4 * place)
+        if is_over:
+            with pytest.raises(Exception, match="output 0 overlaps the memory of input 0"):
+                session.run_with_iobinding(binding)
+        else:
+            session.run_with_iobinding(binding)
+            np.testing.assert_array_equal(both[x.size :].view(dtype).reshape(shape), expected)
 
 
 def assert_as_onnx_runtime(got, model, inputs):

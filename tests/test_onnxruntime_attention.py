@@ -9,11 +9,11 @@ from onnx_models import (
     assert_work_is_bounded,
     claimed,
     helper,
+    in_branches,
     onnx,
+    optimised,
     parsed,
-    quiet,
-    repeated,
-    runtime,
+    rewritten,
 )
 
 from roicy.onnxruntime import _patterns
@@ -180,8 +180,7 @@ def assert_claimed(model, rng, count=1, least=1e-5, options=(), again=True, **ex
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("level", ["ORT_DISABLE_ALL", "ORT_ENABLE_BASIC", "ORT_ENABLE_ALL"])
 def test_forms(form, level, rng):
-    given = quiet(graph_optimization_level=getattr(runtime.GraphOptimizationLevel, level))
-    assert_claimed(parsed(FORMS[form]), rng, options=[given])
+    assert_claimed(parsed(FORMS[form]), rng, options=[optimised(level)])
 
 
 @pytest.mark.parametrize("level", ["ORT_ENABLE_BASIC", "ORT_ENABLE_EXTENDED", "ORT_ENABLE_ALL"])
@@ -191,12 +190,7 @@ def test_models_that_onnx_runtime_wrote(level, rng, tmp_path):
         "(planes) }", "(planes)  ones = Constant <value_ints = [8, 3]> ()\n"
         "    matrix = ConstantOfShape <value = float[1] {0.5}> (ones)  Z = MatMul (Y, matrix) }"
     )  # fmt: skip
-    given = quiet(graph_optimization_level=getattr(runtime.GraphOptimizationLevel, level))
-    given.optimized_model_filepath = str(tmp_path / "model.onnx")
-    runtime.InferenceSession(
-        parsed(text).SerializeToString(), given, providers=["CPUExecutionProvider"]
-    )
-    model = onnx.load(given.optimized_model_filepath)
+    model = rewritten(parsed(text), level, tmp_path)
     kinds = {node.op_type for node in model.graph.node}
     assert ("FusedMatMul" in kinds) == (level != "ORT_ENABLE_BASIC")
     assert_claimed(model, rng)
@@ -226,16 +220,7 @@ def test_types(name, kind, opset, least, rng):
 
 def test_bodies(rng):
     """Branches that read values of the graph around them."""
-    model = parsed(DYNAMO)
-    body = onnx.helper.make_graph(
-        model.graph.node, "branch", [], [onnx.helper.make_tensor_value_info("Y", 1, None)]
-    )
-    node = onnx.helper.make_node("If", ["yes"], ["Z"], then_branch=body, else_branch=body)
-    del model.graph.node[:], model.graph.output[:]
-    model.graph.node.append(node)
-    model.graph.input.append(onnx.helper.make_tensor_value_info("yes", 9, [1]))
-    model.graph.output.append(onnx.helper.make_tensor_value_info("Z", 1, None))
-    assert_claimed(model, rng, 2)
+    assert_claimed(in_branches(parsed(DYNAMO), parsed(DYNAMO)), rng, 2)
 
 
 def test_locations_that_are_not_finite(rng):
@@ -486,13 +471,7 @@ DOUBLING = {
 @pytest.mark.parametrize("case", DOUBLING)
 def test_work_is_bounded(case):
     line, name, reader, text = DOUBLING[case]
-
-    def text_of(count):
-        (before, after), made = text.split(reader), reader.replace(name, "doubled")
-        before, _, last = before.rpartition("\n")
-        return f"{before}\n{repeated(line, name, 'doubled', count)}\n{last}{made}{after}"
-
-    assert_work_is_bounded(text_of)
+    assert_work_is_bounded(text, line, name, reader)
 
 
 def test_no_steps_are_left(monkeypatch, rng):

@@ -8,12 +8,14 @@ from onnx_models import (
     assert_as_onnx_runtime,
     assert_work_is_bounded,
     claimed,
+    in_branches,
     numpy_helper,
     onnx,
+    optimised,
     parsed,
     pyramid_inputs,
     quiet,
-    repeated,
+    rewritten,
     runtime,
     scattered,
     session_of,
@@ -72,11 +74,7 @@ def test_pyramids_need_no_python(zero, rng, monkeypatch):
 @pytest.mark.parametrize("level", ["ORT_ENABLE_EXTENDED", "ORT_ENABLE_ALL"])
 def test_pyramids_that_onnx_runtime_wrote(level, rng, tmp_path):
     """Two Slices have become a Split."""
-    given = quiet(graph_optimization_level=getattr(runtime.GraphOptimizationLevel, level))
-    given.optimized_model_filepath = str(tmp_path / "model.onnx")
-    data = scattered().SerializeToString()
-    runtime.InferenceSession(data, given, providers=["CPUExecutionProvider"])
-    model, inputs = onnx.load(given.optimized_model_filepath), pyramid_inputs(rng, 9)
+    model, inputs = rewritten(scattered(), level, tmp_path), pyramid_inputs(rng, 9)
     assert "Split" in {node.op_type for node in model.graph.node}
     titles, session = claimed(model)
     assert titles == ["pyramid of 2 x RoiAlign -> 'Y'"]
@@ -146,33 +144,23 @@ def test_groups_of_many_nodes(rng):
         node = onnx.helper.make_node("Identity", [names[i]], [names[i + 1]])
         model.graph.node.insert(place + i, node)
     inputs = pyramid_inputs(rng, 9)
-    off = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    titles, session = claimed(model, quiet(graph_optimization_level=off))
+    titles, session = claimed(model, optimised("ORT_DISABLE_ALL"))
     assert titles == ["pyramid of 2 x RoiAlign -> 'Y'"]
     assert_as_onnx_runtime(session.run(None, inputs), model, inputs)
 
 
 def test_pyramids_in_bodies(rng):
     """Those of two branches have the same names, and other scales."""
-    model = scattered()
-    body = onnx.helper.make_graph(
-        model.graph.node, "branch", [], [onnx.helper.make_tensor_value_info("Y", 1, None)]
-    )
-    other = onnx.GraphProto()
-    other.CopyFrom(body)
-    for node in other.node:
+    other = scattered()
+    for node in other.graph.node:
         for attribute in node.attribute:
             if attribute.name == "spatial_scale":
                 attribute.f *= 0.5
-    node = onnx.helper.make_node("If", ["yes"], ["Z"], then_branch=body, else_branch=other)
-    del model.graph.node[:], model.graph.output[:]
-    model.graph.node.append(node)
-    model.graph.input.append(onnx.helper.make_tensor_value_info("yes", 9, []))
-    model.graph.output.append(onnx.helper.make_tensor_value_info("Z", 1, None))
+    model = in_branches(scattered(), other)
     titles, session = claimed(model)
     assert titles == ["pyramid of 2 x RoiAlign -> 'Y'"] * 2
     for yes in (True, False):
-        inputs = pyramid_inputs(rng, 9) | {"yes": np.array(yes)}
+        inputs = pyramid_inputs(rng, 9) | {"yes": np.array([yes])}
         assert_as_onnx_runtime(session.run(None, inputs), model, inputs)
 
 
@@ -448,10 +436,4 @@ def test_work_in_bodies_is_bounded(case):
     )
     text = text.replace("Max (size, ones)", "Max (size, size_other, ones)")
 
-    def text_of(count):
-        before, after = text.split(reader)
-        before, _, last = before.rpartition("\n")
-        made = reader.replace(name, "doubled")
-        return f"{before}\n{repeated(line, name, 'doubled', count)}\n{last}{made}{after}"
-
-    assert_work_is_bounded(text_of)
+    assert_work_is_bounded(text, line, name, reader)

@@ -9,14 +9,15 @@ import reference_labels as reference
 from conftest import ISAS, fuses, pairs
 from onnx_models import (
     alone,
+    assert_overlaps_are_refused,
     assert_work_is_bounded,
     claimed,
     helper,
-    onnx,
+    in_branches,
+    optimised,
     parsed,
     quiet,
-    repeated,
-    runtime,
+    rewritten,
     session_of,
 )
 
@@ -194,8 +195,7 @@ def test_what_is_the_same(change, level, rng):
     maps = maps_of(rng)
     expected = roicy.label_map(maps, (33, 41))
     expected = expected[:, None] if change == "axes that stay" else expected
-    options = quiet(graph_optimization_level=getattr(runtime.GraphOptimizationLevel, level))
-    assert_taken(form(*SAME[change]), expected, maps, options=[options])
+    assert_taken(form(*SAME[change]), expected, maps, options=[optimised(level)])
 
 
 @pytest.mark.parametrize("opset", [11, 12, 13, 18, 19, 23])
@@ -303,7 +303,8 @@ HOW = {
     "parts of shapes": """front = Shape <start = 0, end = 2> (X)
         rows = Shape <start = 2, end = 3> (image)
         columns = Shape <start = 3> (image)  size = Concat <axis = 0> (rows, columns)""",
-    "quotients of floats": FRONT + """floats = Cast <to = 1> (of_image)  halves = Mul (floats, half)
+    "quotients of floats": FRONT + """floats = Cast <to = 1> (of_image)
+        halves = Mul (floats, half)
         whole = Floor (halves)  numbers = Cast <to = 7> (whole)
         size = Slice (numbers, two, four, zero)""",
     "one by one": """images = Gather (extents, zero)  one = Constant <value_ints = [1]> ()
@@ -317,9 +318,8 @@ HOW = {
 @pytest.mark.parametrize("classes", ["5", "c"])
 def test_sizes_that_are_computed(how, level, classes, rng):
     """The sizes are those of each run, and the classes stay, whatever their number is."""
-    options = quiet(graph_optimization_level=getattr(runtime.GraphOptimizationLevel, level))
     text = COMPUTED.replace("SIZE", HOW[how]).replace("[n, c, h", f"[n, {classes}, h")
-    titles, session = claimed(parsed(text, 18), options)
+    titles, session = claimed(parsed(text, 18), optimised(level))
     assert titles == ["labels of 'X' -> 'Y'"]
     for n, height, width in ((2, 33, 41), (1, 50, 20)):
         maps, image = maps_of(rng, (n, C, H, W)), np.zeros((n, 3, height, width), np.float32)
@@ -353,15 +353,8 @@ def test_sizes_that_are_given(rng):
 def test_models_that_onnx_runtime_wrote(between, level, name, rng, tmp_path):
     """It writes Softmax of float16 as nodes, and puts Casts around those that it has not."""
     axis = "" if between == "Sigmoid" else "<axis = 1>"
-    text = form(
-        ("float[", f"{name}["),
-        (LAST, f"P = {between} {axis} (R)\n    " + OF_P),
-    )
-    given = quiet(graph_optimization_level=getattr(runtime.GraphOptimizationLevel, level))
-    given.optimized_model_filepath = str(tmp_path / "model.onnx")
-    data = parsed(text, 18).SerializeToString()
-    runtime.InferenceSession(data, given, providers=["CPUExecutionProvider"])
-    model = onnx.load(given.optimized_model_filepath)
+    text = form(("float[", f"{name}["), (LAST, f"P = {between} {axis} (R)\n    " + OF_P))
+    model = rewritten(parsed(text, 18), level, tmp_path)
     kinds = {node.op_type for node in model.graph.node}
     assert ("ReduceMax" in kinds) == (name == "float16" and between != "Sigmoid")
     maps = maps_of(rng, dtype=helper.tensor_dtype_to_np_dtype({"float": 1, "float16": 10}[name]))
@@ -426,16 +419,7 @@ def test_no_images(rng):
 
 def test_bodies(rng):
     """Branches that read maps of the graph around them."""
-    model = parsed(FORM)
-    body = helper.make_graph(
-        list(model.graph.node), "branch", [], [helper.make_tensor_value_info("Y", 7, None)]
-    )
-    node = helper.make_node("If", ["yes"], ["Z"], then_branch=body, else_branch=body)
-    del model.graph.node[:], model.graph.output[:]
-    model.graph.node.append(node)
-    model.graph.input.append(helper.make_tensor_value_info("yes", 9, [1]))
-    model.graph.output.append(helper.make_tensor_value_info("Z", 7, None))
-    titles, session = claimed(model)
+    titles, session = claimed(in_branches(parsed(FORM), parsed(FORM)))
     maps = maps_of(rng)
     assert titles == ["labels of 'X' -> 'Y'"] * 2
     (labels,) = session.run(None, {"X": maps, "yes": np.array([True])})
@@ -611,24 +595,14 @@ def test_groups_are_an_option(rng):
     assert titles == []
 
 
-LONG = {
-    "sizes": ("OUT = Mul (IN, IN)", "front"),
-    "sums of floats": ("OUT = Add (IN, IN)", "floats"),
-}
-
-
-@pytest.mark.parametrize("case", LONG)
-def test_work_is_bounded(case):
-    line, name = LONG[case]
+@pytest.mark.parametrize(
+    ("line", "name", "reader"),
+    [("OUT = Mul (IN, IN)", "front", "(front, size)"),
+     ("OUT = Add (IN, IN)", "floats", "Mul (floats, half)")],
+)  # fmt: skip
+def test_work_is_bounded(line, name, reader):
     text = COMPUTED.replace("SIZE", HOW["quotients of floats"])
-
-    def text_of(count):
-        before, after = text.split(f"{name} =")
-        made = f"{name}_0 ={after}"
-        head, tail = made.split("\n", 1) if name == "front" else made.split("  ", 1)
-        return f"{before}{head}\n{repeated(line, f'{name}_0', name, count)}\n{tail}"
-
-    assert_work_is_bounded(text_of)
+    assert_work_is_bounded(text, line, name, reader)
 
 
 def test_no_steps_are_left(monkeypatch):
@@ -637,20 +611,6 @@ def test_no_steps_are_left(monkeypatch):
 
 
 def test_overlapping_memory():
-    """Memory that is bound to labels must not be that of the maps."""
     text = form(("2, 5, 6, 7", "1, 2, 2, 2"), ("2, 5, 33, 41", "1, 2, 4, 4"))
-    session = session_of(parsed(text))
-    both = np.zeros(8 + 32, np.float32)
-    both[:8] = 0, 1, 0, 1, 1, 0, 1, 0
-    expected = roicy.label_map(both[:8].reshape(2, 2, 2).copy(), (4, 4))
-    binding = session.io_binding()
-    for place, is_over in ((0, True), (6, True), (8, False)):
-        binding.bind_cpu_input("X", both[:8].reshape(1, 2, 2, 2))
-        start = both.ctypes.data + 4 * place
-        binding.bind_output("Y", "cpu", 0, np.int64, (1, 4, 4), start)
-        if is_over:
-            with pytest.raises(Exception, match="output 0 overlaps the memory of input 0"):
-                session.run_with_iobinding(binding)
-        else:
-            session.run_with_iobinding(binding)
-            np.testing.assert_array_equal(both[8:].view(np.int64).reshape(4, 4), expected)
+    inputs = {"X": np.float32([0, 1, 0, 1, 1, 0, 1, 0]).reshape(1, 2, 2, 2)}
+    assert_overlaps_are_refused(session_of(parsed(text)), inputs, (1, 4, 4), np.int64)
