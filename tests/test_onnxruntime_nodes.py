@@ -7,7 +7,9 @@ import pytest
 from conftest import random_boxes
 from onnx_models import (
     alone,
+    assert_as_onnx_runtime,
     box_inputs,
+    claimed,
     of_one,
     of_roicy,
     quiet,
@@ -49,6 +51,64 @@ def test_roi_align(opset, mode, dtype, inputs):
             alone(model)
 
 
+@pytest.mark.parametrize(
+    "opset, given",
+    [
+        (10, {}),
+        (16, {"coordinate_transformation_mode": "output_half_pixel"}),
+        (10, {"mode": "max"}),
+    ],
+)
+@pytest.mark.usefixtures("no_python")
+def test_boxes_without_an_extent(opset, given):
+    points = np.array([[7, 5], [-15, -15], [-10, 21], [13, 8], [-14, 19]], np.float32)
+    feed = {"X": np.arange(75, dtype=np.float32).reshape(1, 3, 5, 5), "rois": np.tile(points, 2)}
+    feed["images"] = np.zeros(5, np.int64)
+    given |= {"sampling_ratio": 2, "spatial_scale": 0.0625, **BINS}
+    model = of_one("RoiAlign", feed, opset=opset, **given)
+    got = of_roicy(model, feed)
+    assert got[0].any()
+    assert_as_onnx_runtime(got, model, feed)
+
+
+SQUARES = [
+    [0, 0, 1, 1],
+    [0, 0, 0.5, 0.5],
+    [0, 0, 0.5, 1],
+    [0.25, 0.25, 0.75, 0.5],
+    [0, 0, 1.5, 1.5],
+]
+SQUARES += [[0, 0, 1.0001, 1.0001]]
+
+
+@pytest.mark.parametrize("given", [{}, {"mode": "nearest"}, {"extrapolation_value": 5.5}])
+@pytest.mark.parametrize("shape", [(1, 1, 2, 2), (2, 1, 2, 2), (1, 2, 2, 2), (1, 1, 3, 3)])
+def test_crop_and_resize(shape, given, monkeypatch):
+    """Boxes that are not finite are outside of the map, as in ONNX Runtime from 1.32 on."""
+    size = np.prod(shape)
+    feed = {
+        "X": np.arange(1, size + 1, dtype=np.float32).reshape(shape) * np.float32(1.1),
+        "rois": np.array(SQUARES, np.float32),
+        "images": np.arange(len(SQUARES), dtype=np.int32) % shape[0],
+    }
+    for side in (1, 2):
+        feed["size"] = np.array([side, side], np.int32)
+        model = of_one("com.microsoft.CropAndResize", feed, **given)
+        titles, session = claimed(model)
+        assert len(titles) == 1
+        with monkeypatch.context() as patched:
+            if "extrapolation_value" not in given:
+                without_python(patched)
+            assert_as_onnx_runtime(session.run(None, feed), model, feed)
+    for wrong in ({"images": feed["images"] + 5}, {"size": np.array([0, 2], np.int32)}):
+        with pytest.raises(Exception, match="is outside the|crop_size"):
+            session.run(None, feed | wrong)
+    n, i = np.nan, np.inf
+    wide = np.array([[n, 0, n, 1], [0, n, 1, n], [i, 0, i, 1], [-i, 0, -i, 1]], np.float32)
+    (got,) = session.run(None, feed | {"rois": wide, "images": feed["images"][:4]})
+    assert (got == given.get("extrapolation_value", 0)).all()
+
+
 # Operators of maps and rows of boxes: the function, and attributes beside the size and the scale
 POOLINGS = {
     "roicy.RoIAlign": (roicy.roi_align, {"sampling_ratio": 2, "aligned": 1}),
@@ -73,7 +133,7 @@ POOLINGS = {
     "MaxRoiPool": (roicy.roi_pool, {"pooled_shape": [2, 3]}),
 }  # fmt: skip
 OTHERS = {"roicy.MultiScaleRoIAlign", "roicy.PasteMasks", "RoiAlign"}
-OTHERS |= {"com.microsoft.CropAndResize"}  # of test_onnxruntime_values.py
+OTHERS |= {"com.microsoft.CropAndResize"}
 OTHERS |= {"org.openvinotoolkit.ExperimentalDetectronROIFeatureExtractor"}
 TURNED = np.array([[0, 12, 9, 10, 6, 0.4], [1, 8, 8, 5, 9, -2.0]], np.float32)
 FLAGS = ("aligned", "products", "clockwise")
