@@ -47,11 +47,6 @@ def test_no_command_prints_help(capsys):
     assert {"demo", "info", "bench", "onnx"} <= set(said.split())
 
 
-def test_version(capsys):
-    code, said, _ = said_by(capsys, "--version")
-    assert (code, said) == (0, f"roicy {__main__.__version__}\n")
-
-
 def test_help_is_sentences():
     """Each option is explained by sentences."""
     parsers = [__main__._parser()]
@@ -167,7 +162,7 @@ def test_nothing_is_shown_of_short_work(capsys):
 def test_as_a_module():
     """`python -m roicy` is what the installed script runs."""
     found = subprocess.run([sys.executable, "-m", "roicy", "--version"], capture_output=True)
-    assert found.stdout.startswith(b"roicy ")
+    assert found.stdout.decode().split() == ["roicy", roicy.__version__]
 
 
 def test_facts_for_programs(capsys):
@@ -185,10 +180,9 @@ def test_facts_for_programs(capsys):
 
 @pytest.mark.skipif(not hasattr(signal, "SIGPIPE"), reason="pipes of POSIX")
 @pytest.mark.parametrize(
-    "command",
-    ["info", "info --json", "bench --list", "--help", "bench --help", "--version", ""],
+    ("command", "unbuffered"),
+    [("info", ""), ("info --json", "1"), ("bench --list", "1"), ("bench --help", ""), ("", "1")],
 )
-@pytest.mark.parametrize("unbuffered", ["", "1"])
 def test_a_reader_that_goes_away(command, unbuffered):
     """A program whose output nobody reads ends as coreutils do: by the signal, without a word."""
     program = subprocess.Popen(
