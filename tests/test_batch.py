@@ -162,56 +162,55 @@ def test_pyramids(layout, isa, rng):
         same_bits(found, expected[1:], "backward")
 
 
+def assert_each_alone(call, count):
+    """Check that a call of some rows gives the bits of the call of all, for each row alone."""
+    whole = call(range(count))
+    for k in range(count):
+        same_bits(call([k]), whole[k : k + 1], k)
+
+
 def test_crop_and_resize(layout, isa, rng):
     image = to_layout(rng.standard_normal((2, 3, 40, 50)).astype(np.float32), layout)
     boxes = rng.uniform(-0.2, 1.2, (9, 4)).astype(np.float32)
     indices = rng.integers(0, 2, 9).astype(np.int32)
-    whole = roicy.crop_and_resize(image, boxes, indices, (5, 6), layout=layout)
-    for k in range(9):
-        one = slice(k, k + 1)
-        of_image = image[indices[k] :][:1]
-        alone = roicy.crop_and_resize(of_image, boxes[one], [0], (5, 6), layout=layout)
-        same_bits(alone, whole[one], k)
+
+    def call(rows):
+        images, of = (image, indices) if len(rows) > 1 else (image[indices[rows]], [0])
+        return roicy.crop_and_resize(images, boxes[rows], of, (5, 6), layout=layout)
+
+    assert_each_alone(call, 9)
 
 
 @pytest.mark.parametrize("antialias", [False, True])
-def test_crops(antialias, isa, rng):
+@pytest.mark.parametrize("turned", [False, True])
+def test_crops(turned, antialias, isa, rng):
     """Crops of one frame and of several, upright ones and turned ones."""
     frames = [rng.integers(0, 256, (*side, 3), np.uint8) for side in ((120, 160), (90, 110))]
     low = rng.uniform(-10, 60, (10, 2))
     boxes = np.concatenate([low, low + rng.uniform(3, 90, (10, 2))], axis=1)
-    turns = rng.uniform(-1, 1, (10, 2, 3)) * (1, 1, 30)
-    counts = [6, 4]
-    for given in (boxes, turns):
-        options = {"antialias": antialias, "mean": 0.4, "std": 0.2, "scale": 1 / 255}
-        if given is turns:
-            options["border"] = "constant"
-        whole = roicy.crop(frames, given, (21, 34), boxes_num=counts, **options)
-        for k in range(10):
-            alone = roicy.crop(frames[k >= 6], given[k : k + 1], (21, 34), **options)
-            same_bits(alone, whole[k : k + 1], k)
+    options = {"antialias": antialias, "mean": 0.4, "std": 0.2, "scale": 1 / 255}
+    if turned:
+        boxes = rng.uniform(-1, 1, (10, 2, 3)) * (1, 1, 30)
+        options["border"] = "constant"
+
+    def call(rows):
+        of = {"boxes_num": [6, 4]} if len(rows) > 1 else {}
+        images = frames if of else frames[rows[0] >= 6]
+        return roicy.crop(images, boxes[rows], (21, 34), **of, **options)
+
+    assert_each_alone(call, 10)
 
 
 @pytest.mark.parametrize("threshold", [None, 0.5])
 def test_masks(threshold, isa, rng):
+    """Masks that are pasted, and those of prototypes."""
     masks = rng.uniform(size=(8, 14, 14)).astype(np.float32)
-    low = rng.uniform(-10, 60, (8, 2))
-    boxes = np.concatenate([low, low + rng.uniform(1, 70, (8, 2))], axis=1).astype(np.float32)
-    whole = roicy.paste_masks(masks, boxes, (70, 90), threshold=threshold)
-    for k in range(8):
-        one = slice(k, k + 1)
-        alone = roicy.paste_masks(masks[one], boxes[one], (70, 90), threshold=threshold)
-        same_bits(alone, whole[one], k)
-
-
-@pytest.mark.parametrize("threshold", [None, 0.5])
-def test_prototype_masks(threshold, isa, rng):
     planes, weights = (rng.standard_normal(size, np.float32) for size in ((9, 18, 23), (8, 9)))
     low = rng.uniform(-10, 60, (8, 2))
     boxes = np.concatenate([low, low + rng.uniform(1, 70, (8, 2))], axis=1).astype(np.float32)
-    given = {"threshold": threshold, "rule": "ultralytics_native"}
-    whole = roicy.prototype_masks(planes, weights, boxes, (70, 90), **given)
-    for k in range(8):
-        one = slice(k, k + 1)
-        alone = roicy.prototype_masks(planes, weights[one], boxes[one], (70, 90), **given)
-        same_bits(alone, whole[one], k)
+    size, given = (70, 90), {"threshold": threshold}
+    assert_each_alone(lambda rows: roicy.paste_masks(masks[rows], boxes[rows], size, **given), 8)
+    given["rule"] = "ultralytics_native"
+    assert_each_alone(
+        lambda rows: roicy.prototype_masks(planes, weights[rows], boxes[rows], size, **given), 8
+    )
