@@ -13,7 +13,6 @@ from onnx_models import (
     assert_work_is_bounded,
     claimed,
     helper,
-    in_branches,
     optimised,
     parsed,
     quiet,
@@ -36,12 +35,14 @@ LAST = "Y = ArgMax <axis = 1, keepdims = 0> (R)"
 OF_P = LAST.replace("(R)", "(P)")
 
 
-def form(*changes, of=FORM):
-    """Return a form with some changes, (old, new)."""
+def form(*changes, of=FORM, shape=(N, C, H, W), size=(33, 41), kind="float"):
+    """Return a form with some changes, (old, new), and of maps and pictures of these sizes."""
     for old, new in changes:
         assert old in of
         of = of.replace(old, new)
-    return of
+    (n, c, h, w), (height, width) = shape, size
+    of = of.replace("float[2, 5, 6, 7]", f"{kind}[{n}, {c}, {h}, {w}]")
+    return of.replace("{2, 5, 33, 41}", f"{{{n}, {c}, {height}, {width}}}")
 
 
 def maps_of(rng, shape=(N, C, H, W), dtype=np.float32):
@@ -69,9 +70,11 @@ def assert_taken(text, expected, maps, opset=18, options=()):
 RULES = {
     "half_pixel": {}, "pytorch_half_pixel": {}, "align_corners": {"align_corners": True},
 }  # fmt: skip
-PICTURES = [  # maps and picture: larger, smaller, one row, one column, one number, one pixel
+PICTURES = [  # maps and picture: larger, smaller, one row, one column, one number, one pixel, and
+    # pixels that threads share
     ((6, 7), (33, 41)), ((6, 7), (6, 7)), ((16, 31), (7, 9)), ((1, 9), (4, 50)), ((9, 1), (30, 3)),
     ((1, 1), (3, 4)), ((6, 7), (1, 1)), ((6, 7), (1, 20)), ((6, 7), (20, 1)),
+    ((32, 64), (256, 500)),
 ]  # fmt: skip
 
 
@@ -80,22 +83,17 @@ PICTURES = [  # maps and picture: larger, smaller, one row, one column, one numb
 def test_definition(rule, sizes, dtype, threads, isa, kind, rng):
     """Labels are those of all values by PyTorch's formula, and so those of label_map."""
     (h, w), (height, width) = sizes
-    shape = (N, C, h, w)
-    maps = maps_of(rng, shape, dtype)
+    maps = maps_of(rng, (N, C, h, w), dtype)
     maps = maps.round() if kind == "ties" else maps
     kind = {np.float32: "float", np.float16: "float16"}[dtype]
-    text = form(
-        ("float[2, 5, 6, 7]", f"{kind}[2, 5, {h}, {w}]"), ("33, 41", f"{height}, {width}"),
-        ("half_pixel", rule),
-    )  # fmt: skip
+    text = form(("half_pixel", rule), shape=maps.shape, size=sizes[1], kind=kind)
     given = maps.astype(np.float32)
     if rule == "pytorch_half_pixel":  # where the only pixel lies on the first number
         given = given[..., : h if height > 1 else 1, : w if width > 1 else 1]
     how = "aligned" if rule == "align_corners" else "half"
     expected, _ = reference.label_map(given, sizes[1], how, fuses(isa))
     np.testing.assert_array_equal(roicy.label_map(given, sizes[1], **RULES[rule]), expected)
-    session = quiet(intra_op_num_threads=threads)
-    assert_taken(text, expected, maps, options=[session])
+    assert_taken(text, expected, maps, options=[quiet(intra_op_num_threads=threads)])
 
 
 @pairs(rule=RULES, scales=[(4.0, 8.0), (2.3, 1.7), (4 / 3, 5 / 3), (0.6, 0.15), (1.0, 1.1)],
@@ -104,20 +102,16 @@ def test_scales(rule, scales, isa, rng):
     """Positions are those of the scales as they are given, also where pixels are cut off."""
     maps = maps_of(rng, (N, C, 12, 21))
     scales = np.array(scales, np.float32)
-    h, w = maps.shape[2:]
-    size = [int(scale * np.float32(n)) for scale, n in zip(scales, (h, w), strict=True)]
+    sides = maps.shape[2:]
+    size = [int(scale * np.float32(n)) for scale, n in zip(scales, sides, strict=True)]
     text = form(
         (SIZES, f"<float[4] S = {{1.0, 1.0, {scales[0]}, {scales[1]}}}>"), ('"", "", S', '"", S'),
-        ("6, 7]", "12, 21]"), ("half_pixel", rule),
+        ("half_pixel", rule), shape=maps.shape,
     )  # fmt: skip
-    box = None
+    how, box = "aligned", None
     if rule != "align_corners":
-        y2, x2 = (
-            min(n / float(scale), m) for n, scale, m in zip(size, scales, (h, w), strict=True)
-        )
-        box = (0, 0, x2, y2)
-    assert box is None or scales[0] in (4, 1) or box[3] < h or scales[0] == np.float32(4 / 3)
-    how = "aligned" if rule == "align_corners" else "half"
+        ends = np.minimum(np.array(size) / scales.astype(np.float64), sides)
+        how, box = "half", (0, 0, ends[1], ends[0])
     given = maps[..., :1, :] if rule == "pytorch_half_pixel" and size[0] == 1 else maps
     expected, _ = reference.label_map(given, size, how, fuses(isa), box=box)
     assert_taken(text, expected, maps)
@@ -144,12 +138,10 @@ def test_onnx_runtime(rule, scaled, rng):
     axis, and multiplies them by differences of twice the largest number; and some roundings more.
     """
     maps = maps_of(rng, (1, 19, 64, 50))
-    text = form(("2, 5, 6, 7", "1, 19, 64, 50"), ("2, 5, 33", "1, 19, 533"), ("half_pixel", rule))
+    text = form(("half_pixel", rule), shape=maps.shape, size=(533, 41))
     if scaled:
-        text = form(
-            ("int64[4] S = {1, 19, 533, 41}", "float[4] S = {1.0, 1.0, 8.3, 3.0}"),
-            ('"", "", S', '"", S'), of=text,
-        )  # fmt: skip
+        changes = ("int64[4]", "float[4]"), ("{1, 19, 533, 41}", "{1.0, 1.0, 8.3, 3.0}")
+        text = form(*changes, ('"", "", S', '"", S'), of=text)
     differ, gaps = differences(text, maps)
     near = gaps < (4 * 64 + 16) * np.finfo(np.float32).eps
     assert not (differ & ~near).any()
@@ -216,25 +208,22 @@ def test_types_of_labels(to, kept, rng):
     maps = maps_of(rng, (1, 300, 6, 7))
     dtype = helper.tensor_dtype_to_np_dtype(to)
     text = form(
-        ("2, 5", "1, 300"), ("int64[n, y, x]", f"{np.dtype(dtype).name}[a, b, c{', d' * kept}]"),
+        ("int64[n, y, x]", f"{np.dtype(dtype).name}[a, b, c{', d' * kept}]"),
         (LAST, f"L{LAST[1:]}\n    Y = Cast <to = {to}> (L)"),
-        ("keepdims = 0", f"keepdims = {kept}"),
+        ("keepdims = 0", f"keepdims = {kept}"), shape=maps.shape,
     )  # fmt: skip
     expected = roicy.label_map(maps, (33, 41)).astype(dtype)
     assert_taken(text, expected[:, None] if kept else expected, maps)
-    titles, _ = claimed(parsed(text))
-    assert titles == ["labels of 'X' -> 'Y'"]
 
 
 def test_casts_that_follow(rng):
     """What is no integer, or a second Cast, is left to ONNX Runtime."""
     maps = maps_of(rng, (1, 300, 6, 7))
     expected = roicy.label_map(maps, (33, 41))
-    wide = form(("2, 5", "1, 300"))
-    text = form(("int64[n", "float[n"), (LAST, f"L{LAST[1:]}\n    Y = Cast <to = 1> (L)"), of=wide)
-    assert_taken(text, expected, maps)
+    last = f"L{LAST[1:]}\n    Y = Cast <to = 1> (L)"
+    assert_taken(form(("int64[n", "float[n"), (LAST, last), shape=maps.shape), expected, maps)
     last = f"L{LAST[1:]}\n    M = Cast <to = 2> (L)\n    Y = Cast <to = 7> (M)"
-    assert_taken(form((LAST, last), of=wide), expected % 256, maps)
+    assert_taken(form((LAST, last), shape=maps.shape), expected % 256, maps)
 
 
 def test_labels_of_two_types(rng):
@@ -258,7 +247,7 @@ ORDERS = [((0, 1, 2, 3), 1), ((0, 2, 3, 1), 3), ((1, 0, 3, 2), 0), ((3, 2, 1, 0)
 def test_orders_of_axes(order, axis, kept, after, rng):
     """Axes may be in any order, and change it once more after ArgMax."""
     maps = maps_of(rng)
-    labels = np.expand_dims(np.moveaxis(roicy.label_map(maps, (33, 41)), 0, 0), 1)
+    labels = roicy.label_map(maps, (33, 41))[:, None]
     expected = labels.transpose(order) if kept else labels.transpose(order).squeeze(axis)
     last = f"""T = Transpose <perm = {list(order)}> (R)
     L = ArgMax <axis = {axis}, keepdims = {kept}> (T)"""
@@ -353,7 +342,7 @@ def test_sizes_that_are_given(rng):
 def test_models_that_onnx_runtime_wrote(between, level, name, rng, tmp_path):
     """It writes Softmax of float16 as nodes, and puts Casts around those that it has not."""
     axis = "" if between == "Sigmoid" else "<axis = 1>"
-    text = form(("float[", f"{name}["), (LAST, f"P = {between} {axis} (R)\n    " + OF_P))
+    text = form((LAST, f"P = {between} {axis} (R)\n    " + OF_P), kind=name)
     model = rewritten(parsed(text, 18), level, tmp_path)
     kinds = {node.op_type for node in model.graph.node}
     assert ("ReduceMax" in kinds) == (name == "float16" and between != "Sigmoid")
@@ -365,10 +354,9 @@ def test_models_that_onnx_runtime_wrote(between, level, name, rng, tmp_path):
 def test_models_converted_to_float16(rng):
     """Converters leave Resize in float32, and round what it gives."""
     text = form(
-        ("float[", "float16["), ("R = Resize", "Z = Cast <to = 1> (X)\n    R = Resize"),
-        ("(X, ", "(Z, "), (LAST, "P = Cast <to = 10> (R)\n    " + OF_P),
+        ("(X, ", "(Z, "), ("R = Resize", "Z = Cast <to = 1> (X)\n    R = Resize"),
+        (LAST, "P = Cast <to = 10> (R)\n    " + OF_P), kind="float16",
     )  # fmt: skip
-    text = text.replace("Cast <to = 1> (Z, ", "Cast <to = 1> (X, ")
     maps = maps_of(rng, dtype=np.float16)
     assert_taken(text, roicy.label_map(maps.astype(np.float32), (33, 41)), maps)
 
@@ -380,33 +368,12 @@ def test_ties_of_rounding(between, rng):
     """
     maps = np.array([[-200, 30, 40]], np.float32).reshape(1, 3, 1, 1)
     axis = "" if between == "Sigmoid" else "<axis = 1>"
-    text = form(
-        ("2, 5, 6, 7", "1, 3, 1, 1"), ("2, 5, 33, 41", "1, 3, 1, 1"),
-        (LAST, f"P = {between} {axis} (R)\n    " + OF_P),
-    )  # fmt: skip
+    change = (LAST, f"P = {between} {axis} (R)\n    " + OF_P)
+    text = form(change, shape=maps.shape, size=(1, 1))
     (labels,) = labels_of(parsed(text), maps)
     assert labels.item() == 2
     (own,) = alone(parsed(text)).run(None, {"X": maps})
     assert own.item() == (1 if between == "Sigmoid" else 2)
-
-
-def test_numbers_that_are_not_finite():
-    """NaN is the largest of all, as in NumPy."""
-    maps = np.zeros((1, 3, 2, 2), np.float32)
-    maps[0, :, 0, 0] = 1, np.nan, np.inf
-    text = form(("2, 5, 6, 7", "1, 3, 2, 2"), ("2, 5, 33, 41", "1, 3, 2, 2"))
-    expected = roicy.label_map(maps, (2, 2))
-    assert expected[0, 0, 0] == 1
-    assert_taken(text, expected, maps)
-
-
-def test_many_pixels(rng):
-    """Threads share pictures, and change no bit."""
-    maps = maps_of(rng, (3, 19, 32, 64))
-    text = form(("2, 5, 6, 7", "3, 19, 32, 64"), ("2, 5, 33, 41", "3, 19, 256, 500"))
-    expected = roicy.label_map(maps, (256, 500))
-    for threads in (1, 2, 3):
-        assert_taken(text, expected, maps, options=[quiet(intra_op_num_threads=threads)])
 
 
 def test_no_images(rng):
@@ -415,15 +382,6 @@ def test_no_images(rng):
     maps = np.zeros((0, C, H, W), np.float32)
     (labels,) = session_of(parsed(text, 18)).run(None, {"X": maps, "image": image})
     assert labels.shape == (0, 33, 41)
-
-
-def test_bodies(rng):
-    """Branches that read maps of the graph around them."""
-    titles, session = claimed(in_branches(parsed(FORM), parsed(FORM)))
-    maps = maps_of(rng)
-    assert titles == ["labels of 'X' -> 'Y'"] * 2
-    (labels,) = session.run(None, {"X": maps, "yes": np.array([True])})
-    np.testing.assert_array_equal(labels, roicy.label_map(maps, (33, 41)))
 
 
 def test_two_heads(rng):
@@ -611,6 +569,6 @@ def test_no_steps_are_left(monkeypatch):
 
 
 def test_overlapping_memory():
-    text = form(("2, 5, 6, 7", "1, 2, 2, 2"), ("2, 5, 33, 41", "1, 2, 4, 4"))
+    text = form(shape=(1, 2, 2, 2), size=(4, 4))
     inputs = {"X": np.float32([0, 1, 0, 1, 1, 0, 1, 0]).reshape(1, 2, 2, 2)}
     assert_overlaps_are_refused(session_of(parsed(text)), inputs, (1, 4, 4), np.int64)
