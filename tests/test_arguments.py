@@ -35,17 +35,12 @@ RIGHT = {"input": INPUT, "boxes": BOXES, "output_size": 2}
 TYPE_ERRORS = [
     ({"input": None}, r"input: builtins\.NoneType, expected a numpy\.ndarray, or what NumPy can"),
     ({"input": np.ma.masked_array(INPUT)}, "input: a masked array"),
-    (
-        {"input": INPUT.astype(np.int32)},
-        "input: dtype int32, expected float32, float64, float16, bfloat16, uint8, int8, uint16 or "
-        "int16$",
-    ),
+    ({"input": INPUT.astype(np.int32)}, "input: dtype int32, expected float32, float64, float16, "
+     "bfloat16, uint8, int8, uint16 or int16$"),
     ({"input": INPUT.astype(bool)}, r"input: dtype bool, .* int16; pass its view\(numpy.uint8\)"),
-    ({"input": INPUT.astype(">f2")}, "input: dtype float16 in foreign byte order, expected"),
-    ({"input": INPUT.astype(">f4")}, "input: dtype float32 in foreign byte order, expected"),
-    ({"input": INPUT.astype(object)}, "input: dtype object"),
-    ({"input": INPUT.astype(np.complex64)}, "input: dtype complex64"),
-    ({"input": INPUT.astype(np.longdouble)}, "input: dtype "),
+    *(({"input": INPUT.astype(one)}, "input: dtype float.* in foreign byte order, expected")
+      for one in (">f2", ">f4")),
+    *(({"input": INPUT.astype(one)}, "input: dtype ") for one in (object, "c8", np.longdouble)),
     ({"input": np.zeros(INPUT.shape, "datetime64[s]")}, r"input: dtype datetime64\[s\], expected"),
     ({"input": INPUT.astype([("x", np.float32)])}, "input: dtype void32, expected"),
     ({"boxes": None}, r"boxes: builtins\.NoneType, expected a numpy\.ndarray, or what NumPy can"),
@@ -58,10 +53,8 @@ TYPE_ERRORS = [
      "boxes_num: dtype float64, expected integers"),
     ({"boxes": CORNERS, "boxes_num": [1, 1 - 2**70, 2**70, 0]},
      "boxes_num: dtype object, expected integers"),
-    ({"output_size": 2.0}, "output_size: 2.0, expected an integer"),
-    ({"output_size": True}, "output_size: True, expected an integer"),
-    ({"output_size": "2"}, "output_size: '2', expected an integer"),
-    ({"output_size": None}, "output_size: None, expected an integer"),
+    *(({"output_size": one}, f"output_size: {one!r}, expected an integer")
+      for one in (2.0, True, "2", None)),
     ({"spatial_scale": "1"}, "spatial_scale: '1', expected a number"),
     ({"spatial_scale": None}, "spatial_scale: None"),
     ({"out": [1]}, r"out: builtins\.list, expected a numpy\.ndarray$"),
@@ -71,12 +64,11 @@ VALUE_ERRORS = [
     ({"input": INPUT[0]}, r"input: shape .*, expected \(N, C, H, W\); of one image pass"),
     ({"input": INPUT[0], "layout": "NHWC"}, r"expected \(N, H, W, C\)"),
     ({"input": INPUT[:0]}, r"boxes\[0\]: batch index 0 is outside the input's 0 images"),
-    ({"layout": "CHWN"}, "layout: 'CHWN', expected 'NCHW' or 'NHWC'"),
-    ({"layout": "nchw"}, "layout: 'nchw', expected 'NCHW' or 'NHWC'"),
-    ({"layout": None}, "layout: None, expected 'NCHW' or 'NHWC'"),
+    *(({"layout": one}, f"layout: {one!r}, expected 'NCHW' or 'NHWC'")
+      for one in ("CHWN", "nchw", None)),
     ({"layout": np.zeros(2)}, "layout: array"),
-    ({"boxes": [CORNERS] * 3}, "boxes: a list of 3 arrays, expected one for each of the input's 4"),
-    ({"boxes": [CORNERS] * 5}, "boxes: a list of 5 arrays, expected one for each of the input's 4"),
+    *(({"boxes": [CORNERS] * one},
+       f"boxes: a list of {one} arrays, expected one for each of the input's 4") for one in (3, 5)),
     ({"boxes": [CORNERS, BOXES] * 2}, r"boxes\[1\]: shape \(2, 5\), expected \(K, 4\)"),
     ({"boxes": CORNERS}, r"boxes: shape \(2, 4\), expected \(K, 5\).*boxes_num"),
     ({"boxes": np.ones((2, 6), np.float32)},
@@ -86,11 +78,10 @@ VALUE_ERRORS = [
      r"boxes\[17\]: batch index 4 is outside the input's 4 images"),
     ({"boxes": with_value(17, 0, -1)}, r"boxes\[17\]: batch index -1 is outside the input's 4"),
     ({"boxes": with_value(3, 0, 4, np.int64)}, r"boxes\[3\]: batch index 4 is outside"),
-    ({"boxes": with_value(3, 0, 0.5)}, r"boxes\[3\]: batch index 0.5, expected a whole number"),
     ({"boxes": with_value(3, 0, 1 + 1e-12, np.float64)},
      r"boxes\[3\]: batch index 1.000000000001, expected a whole number"),
-    ({"boxes": with_value(3, 0, np.nan)}, r"boxes\[3\]: batch index nan, expected a whole number"),
-    ({"boxes": with_value(3, 0, np.inf)}, r"boxes\[3\]: batch index inf, expected a whole number"),
+    *(({"boxes": with_value(3, 0, one)}, rf"boxes\[3\]: batch index {one}, expected a whole number")
+      for one in (0.5, np.nan, np.inf)),
     ({"boxes": with_value(3, 0, 1e30)}, r"boxes\[3\]: batch index 1.*e\+30 is outside"),
     ({"boxes": with_value(5, 1, np.nan)}, r"boxes\[5\]: x1 is nan, expected a finite coordinate"),
     ({"boxes": with_value(5, 2, np.inf)}, r"boxes\[5\]: y1 is inf"),
@@ -125,22 +116,14 @@ VALUE_ERRORS = [
     ({"output_size": (2, -1)}, "output_size: -1"),
     ({"output_size": 10**30}, "output_size: 10{30}, expected an integer from 1 to 16777216"),
     ({"output_size": (2, 2, 2)}, r"output_size: \(2, 2, 2\), expected an integer or two"),
-    ({"spatial_scale": 0}, "spatial_scale: 0, expected a finite number above 0"),
-    ({"spatial_scale": -1}, "spatial_scale: -1"),
-    ({"spatial_scale": np.nan}, "spatial_scale: nan"),
-    ({"spatial_scale": np.inf}, "spatial_scale: inf"),
-    ({"spatial_scale": 10**400}, "spatial_scale: 10"),
-    ({"out": np.ones((2, 8, 2, 3), np.float32)}, r"out: shape \(2, 8, 2, 3\), expected"),
+    *(({"spatial_scale": one}, f"spatial_scale: {one}, expected a")
+      for one in (0, -1, np.nan, np.inf, 10**400)),
     ({"out": np.ones((2, 8, 4), np.float32)}, r"out: shape \(2, 8, 4\), expected"),
-    ({"num_threads": 0}, "num_threads: 0, expected an integer from 1"),
-    ({"num_threads": -3}, "num_threads: -3"),
-    ({"num_threads": 10**9}, "num_threads: 1000000000"),
+    *(({"num_threads": one}, f"num_threads: {one}, expected an integer from 1")
+      for one in (0, -3, 10**9)),
 ]  # fmt: skip
-FORWARD_ERRORS = [
-    (changed, error, message)
-    for error, cases in ((TypeError, TYPE_ERRORS), (ValueError, VALUE_ERRORS))
-    for changed, message in cases
-]
+FORWARD_ERRORS = [(changed, TypeError, message) for changed, message in TYPE_ERRORS]
+FORWARD_ERRORS += [(changed, ValueError, message) for changed, message in VALUE_ERRORS]
 
 
 def test_arrays_are_given_back_after_an_error():
@@ -316,11 +299,9 @@ EXACT = {"float16": 2**11, "bfloat16": 2**8, "float32": 2**24}
 
 @pytest.mark.parametrize(
     ("name", "dtype"),
-    [
-        ("roi_align", "float32"),  # whose many images take seconds
-        *itertools.product([*SUMS, "roi_pool", "roi_align_max"], ("float16", "bfloat16")),
-    ],
-)
+    [("roi_align", "float32"),  # whose many images take long
+     *itertools.product([*SUMS, "roi_pool", "roi_align_max"], ("float16", "bfloat16"))],
+)  # fmt: skip
 def test_rounded_indices(name, dtype):
     """Indices that may have been those of other images before they were rounded."""
     largest = EXACT[dtype]

@@ -123,12 +123,8 @@ def test_other_boxes():
     corners = np.array([[[1, 1], [6, 1], [6, 5], [1, 5.5]], [[0, 0], [4, 0], [4, 4], [0, 4]]])
     turned = np.array([[0, 4, 4, 3, 2, 0.5], [0, 5, 3, 2, 2, 0.25]])
     for boxes in (corners, turned, np.array([[[1, 0, 2], [0, 1, 0.5]]])):
-        for rows in (
-            column(boxes),
-            column(boxes.tolist()),
-            column([column(row) for row in boxes.tolist()]),
-        ):
-            right = roicy.crop(FRAMES[0], boxes, 3)
+        lists, right = boxes.tolist(), roicy.crop(FRAMES[0], boxes, 3)
+        for rows in (column(boxes), column(lists), column([column(row) for row in lists])):
             assert_same_bits(roicy.crop(FRAMES[0], rows, 3), right)
     right = roicy.roi_align_rotated(X, turned, 2)
     assert_same_bits(roicy.roi_align_rotated(X, turned.astype(object), 2), right)
@@ -143,23 +139,14 @@ CALLS = [
 
 
 @pytest.mark.parametrize("call", CALLS)
-@pytest.mark.parametrize(
-    ("value", "message"),
-    [
-        (None, r"boxes\[2\]\[3\]: builtins\.NoneType, expected a number"),
-        ("4", r"boxes\[2\]\[3\]: builtins\.str, expected a number"),
-        (True, r"boxes\[2\]\[3\]: builtins\.bool, expected a number"),
-        (1j, r"boxes\[2\]\[3\]: builtins\.complex, expected a number"),
-        ([4], r"boxes\[2\]\[3\]: builtins\.list, expected a number"),
-        ("NA", r"boxes\[2\]\[3\]: .*NAType, expected a number"),
-    ],
-)
-def test_what_is_no_number(call, value, message):
+@pytest.mark.parametrize("value", [None, "4", True, 1j, [4], "NA"])
+def test_what_is_no_number(call, value):
     """The error names the row."""
     table = ROWS.astype(object)
     if value == "NA":
         value = pytest.importorskip("pandas").NA
     table[2, 3] = value
+    message = rf"boxes\[2\]\[3\]: .*{type(value).__name__}, expected a number"
     for rows in (table, column(table.tolist()), column(table), column(table)[:, None], list(table)):
         with pytest.raises(TypeError, match=message):
             call(rows)
