@@ -26,7 +26,6 @@ from roicy.compat import onnx as compat
 from roicy.compat.onnx._command import _claimed
 from roicy.compat.onnx._table import levels_of
 
-NAN = np.array(np.nan, np.float32)
 CORNERS = "Slice (some#, one, five, one, one)"
 NO_PYRAMIDS = {
     "values that are added": ("", ""),
@@ -104,30 +103,21 @@ def test_pyramids_whose_parts_others_read(rng):
         assert_as_onnx_runtime(session.run(None, inputs), model, inputs)
 
 
-def level_of(kind, value, cast):
-    """Return a pyramid whose levels are compared as another type."""
+@pytest.mark.parametrize("of_text", [False, True])
+def test_pyramids_of_other_levels(of_text, rng):
+    """A level that is compared as NaN, or as a text."""
     model = scattered()
+    numbers = [np.array(str(i), object) if of_text else np.array(i, np.float32) for i in (0, 1)]
+    numbers[1] = numbers[1] if of_text else np.array(np.nan, np.float32)
     for node in model.graph.node:
         if node.op_type == "Equal":
             node.input[0] = "cast"
         if node.output[0] in ("number0", "number1"):
-            array = np.array(value if node.output[0] == "number1" else cast(0))
+            array = numbers[int(node.output[0][-1])]
             node.attribute[0].t.CopyFrom(numpy_helper.from_array(array))
+    kind = onnx.TensorProto.STRING if of_text else onnx.TensorProto.FLOAT
     model.graph.node.insert(0, onnx.helper.make_node("Cast", ["levels"], ["cast"], to=kind))
     model.opset_import[0].version = 19  # where texts can be compared
-    return model
-
-
-def text(number):
-    return np.array(str(number), object)
-
-
-@pytest.mark.parametrize(
-    "model",
-    [level_of(1, NAN, np.float32), level_of(8, text(1), text)],
-    ids=["nan", "text"],
-)  # fmt: skip
-def test_pyramids_of_such_levels(model, rng):
     inputs = pyramid_inputs(rng, 9)
     titles, session = claimed(model)
     assert sorted(titles) == ["node 'pooled0' (RoiAlign)", "node 'pooled1' (RoiAlign)"]
@@ -329,22 +319,13 @@ def test_pasting_loops(name, size, rng, monkeypatch):
     """They are known by what they compute, whatever their values are called."""
     text = of_one_size(PASTING, *size) if size else PASTING
     data = parsed(text).SerializeToString().replace(b"mask", name)
-    given = {"sess_options": quiet()}
-    alone = runtime.InferenceSession(data, providers=["CPUExecutionProvider"], **given)
+    alone = runtime.InferenceSession(data, quiet(), providers=["CPUExecutionProvider"])
     with _claimed() as titles:
-        session = compat.InferenceSession(data, **given)
+        session = compat.InferenceSession(data, quiet())
     assert titles == ["node 'Y' (Loop) that pastes masks"]
-    inputs = {
-        "P": rng.random((5, 1, 9, 9), np.float32),
-        "F": np.array(
-            [[3.2, 4, 20.9, 11], [-7.5, -2, 5, 8], [30, 2, 44, 50], [9] * 4, [0, 0, 40, 31]],
-            np.float32,
-        ),
-        "H": np.array(32),
-        "W": np.array(41),
-    }
-    if size:
-        del inputs["H"], inputs["W"]
+    boxes = [[3.2, 4, 20.9, 11], [-7.5, -2, 5, 8], [30, 2, 44, 50], [9] * 4, [0, 0, 40, 31]]
+    inputs = {"P": rng.random((5, 1, 9, 9), np.float32), "F": np.array(boxes, np.float32)}
+    inputs |= {} if size else {"H": np.array(32), "W": np.array(41)}
     for count in (0, 5):
         some = inputs | {"P": inputs["P"][:count], "F": inputs["F"][:count]}
         if count:
