@@ -5,7 +5,7 @@ import random
 import re
 import subprocess
 import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -326,17 +326,9 @@ def test_threads_and_forks(inputs):
     """Several threads share a session, and a child of a process that has registered its own."""
     model = chain()
     session = session_of(model)
-    expected, results = session.run(None, inputs), []
-
-    def run():
-        results.extend(session.run(None, inputs) for _ in range(5))
-
-    threads = [threading.Thread(target=run) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(results) == 20
+    expected = session.run(None, inputs)
+    with ThreadPoolExecutor(4) as pool:
+        results = [*pool.map(lambda _: session.run(None, inputs), range(20))]
     for got in results:
         for one, other in zip(got, expected, strict=True):
             np.testing.assert_array_equal(one, other)

@@ -7,6 +7,7 @@ import pytest
 from onnx_models import (
     assert_as_onnx_runtime,
     assert_work_is_bounded,
+    changed,
     claimed,
     in_branches,
     numpy_helper,
@@ -385,9 +386,7 @@ OTHERWISE = {
 
 @pytest.mark.parametrize("change", OTHERWISE)
 def test_loops_that_do_something_else(change):
-    old, new = OTHERWISE[change]
-    assert old in PASTING
-    text = PASTING.replace(old, new)
+    text = changed(PASTING, OTHERWISE[change])
     for one in (text, of_one_size(text), of_one_size(text, 40, 40)):
         titles, _ = claimed(parsed(one))
         assert titles == []
@@ -412,9 +411,9 @@ DOUBLING = {
 @pytest.mark.parametrize("case", DOUBLING)
 def test_work_in_bodies_is_bounded(case):
     line, name, reader = DOUBLING[case]
-    text = PASTING.replace(
-        "size = Sub (high, low)", "size_other = Sub (high, low)  size = Sub (high, low)"
+    text = changed(
+        PASTING,
+        ("size = Sub (high, low)", "size_other = Sub (high, low)  size = Sub (high, low)"),
+        ("Max (size, ones)", "Max (size, size_other, ones)"),
     )
-    text = text.replace("Max (size, ones)", "Max (size, size_other, ones)")
-
     assert_work_is_bounded(text, line, name, reader)

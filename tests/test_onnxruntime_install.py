@@ -3,7 +3,7 @@
 import pickle
 import subprocess
 import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -135,16 +135,9 @@ def test_install_and_uninstall(inputs):
         provider.install()
         with provider.install():  # of another part of the program
             assert alone(model).get_providers() == [NAME, CPU]
-        found = []
-        threads = [
-            threading.Thread(target=lambda: found.extend(alone(model).get_providers()))
-            for _ in range(4)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert found == [NAME, CPU] * 4
+        with ThreadPoolExecutor(4) as pool:
+            found = [*pool.map(lambda _: alone(model).get_providers(), range(4))]
+        assert found == [[NAME, CPU]] * 4
         session = alone(model)
     finally:
         provider.uninstall()
