@@ -6,7 +6,7 @@ the boxes in another order, and with the boxes of the images mixed.
 
 import numpy as np
 import pytest
-from conftest import SUMS, WITH_BOX_GRADIENTS, operator, taken, to_layout
+from conftest import LAYOUTS, SUMS, passes, taken, to_layout
 
 import roicy
 
@@ -24,8 +24,7 @@ SHAPES = {
 }
 FEW = ("few channels", "few numbers")  # cheap, and they have several ways
 LARGE = ("thin off the map", "larger than a tile")
-ROTATED = "roi_align_rotated"
-SLOW = ("roi_align_max", ROTATED)  # whose time is that of their samples
+SLOW = ("roi_align_max", "roi_align_rotated")  # whose time is that of their samples
 
 
 def draw_boxes(rng, name, count, shape, shares, dtype):
@@ -41,76 +40,56 @@ def draw_boxes(rng, name, count, shape, shares, dtype):
     return np.concatenate([batch, middle - sides / 2, middle + sides / 2], axis=1).astype(dtype)
 
 
-class Call:
-    """A call of an operator with random parameters: the passes as functions of maps and boxes."""
-
-    def __init__(self, rng, name, regime):
-        (n, c, h, w), self.bins, ratio, shares, most = SHAPES[regime]
-        self.name, self.dtype = name, rng.choice([np.float32, np.float64])
-        layout, threads = str(rng.choice(["NCHW", "NHWC"])), int(rng.integers(1, 3))
-        if name.startswith("ps_"):
-            self.bins = min(self.bins[0], 3), min(self.bins[1], 5)
-            c, h = (1 + c // 8) * self.bins[0] * self.bins[1], min(h, 100)
-        self.options = {"layout": layout, "num_threads": threads}
-        self.parameters = taken(name, sampling_ratio=ratio)
-        shape = (n, c, h, w) if layout == "NCHW" else (n, h, w, c)
-        self.maps = rng.standard_normal(shape).astype(self.dtype)
-        count = rng.integers(1, most + 1)
-        self.boxes = draw_boxes(rng, name, count, (n, c, h, w), shares, self.dtype)
-        self.grad = rng.standard_normal(self.forward(self.maps, self.boxes).shape)
-        self.grad = self.grad.astype(self.dtype)
-        self.what = f"{name}, {regime}, {self.dtype.__name__}, {layout}, {threads} threads"
-
-    def forward(self, maps, boxes, grad=None):
-        return operator(self.name)(maps, boxes, self.bins, **self.parameters, **self.options)
-
-    def backward(self, maps, boxes, grad):
-        if self.name == "roi_pool":
-            _, argmax = roicy.roi_pool(maps, boxes, self.bins, return_argmax=True, **self.options)
-            return roicy.roi_pool_backward(grad, argmax, boxes, maps.shape, **self.options)
-        read = (maps, boxes) if self.name == "roi_align_max" else (boxes, maps.shape)
-        return operator(self.name, "_backward")(grad, *read, **self.parameters, **self.options)
-
-    def backward_boxes(self, maps, boxes, grad):
-        found = operator(self.name, "_backward_boxes")(
-            grad, maps, boxes, **self.parameters, **self.options
-        )
-        return found[:, found.shape[1] - boxes.shape[1] + 1 :]
-
-    def repeat(self, name, rows, image=None):
-        """Compute a pass again for some of the boxes, or of an image alone."""
-        maps, boxes = self.maps, self.boxes[rows]
-        if image is not None:
-            maps, boxes = maps[image : image + 1], boxes.copy()
-            boxes[:, 0] = 0
-        return getattr(self, name)(maps, boxes, self.grad[rows])
+def draw(rng, name, regime):
+    """Return maps, boxes, a gradient and options of a random call."""
+    (n, c, h, w), bins, ratio, shares, most = SHAPES[regime]
+    dtype, pooled = rng.choice([np.float32, np.float64]), c
+    if name.startswith("ps_"):
+        bins, pooled, h = (min(bins[0], 3), min(bins[1], 5)), 1 + c // 8, min(h, 100)
+        c = pooled * bins[0] * bins[1]
+    maps = rng.standard_normal((n, c, h, w)).astype(dtype)
+    boxes = draw_boxes(rng, name, rng.integers(1, most + 1), maps.shape, shares, dtype)
+    grad = rng.standard_normal((len(boxes), pooled, *bins)).astype(dtype)
+    options = {"layout": str(rng.choice(LAYOUTS)), "num_threads": int(rng.integers(1, 3))}
+    return maps, boxes, grad, options | taken(name, sampling_ratio=ratio)
 
 
 @pytest.mark.parametrize("name", [*SUMS, "roi_pool", *SLOW])
 def test_operators(name, isa):
     rng = np.random.default_rng(list(name.encode()))
     for regime in [*SHAPES, *5 * FEW]:
-        if name in SLOW and regime in LARGE:
-            continue
-        call = Call(rng, name, regime)
-        image, all_boxes = rng.integers(len(call.maps)), range(len(call.boxes))
-        of_image = np.flatnonzero(call.boxes[:, 0] == image)
-        some = rng.permutation(all_boxes)[: rng.integers(1, len(all_boxes) + 1)]
-        one = rng.permutation(all_boxes)[:1]
-        for what in ("forward", "backward_boxes"):
-            if what == "forward" or name in WITH_BOX_GRADIENTS or name == ROTATED:
-                whole = call.repeat(what, all_boxes)
-                for rows in (of_image, some, one):
-                    alone = image if rows is of_image else None
-                    same_bits(call.repeat(what, rows, alone), whole[rows], (call.what, what, rows))
-        whole = call.repeat("backward", all_boxes)
-        alone = call.repeat("backward", of_image, image)
-        same_bits(alone, whole[image : image + 1], (call.what, "backward", image))
-        # The images take turns in another way, and each has its boxes in the same order.
-        mixed = np.empty(len(all_boxes), int)
-        turns = np.argsort(rng.permutation(call.boxes[:, 0]), kind="stable")
-        mixed[turns] = np.argsort(call.boxes[:, 0], kind="stable")
-        same_bits(call.repeat("backward", mixed), whole, (call.what, "backward", mixed))
+        if name not in SLOW or regime not in LARGE:
+            assert_any_batch(rng, name, regime)
+
+
+def assert_any_batch(rng, name, regime):
+    maps, boxes, grad, options = draw(rng, name, regime)
+
+    def repeat(rows, image=None):
+        """Compute all passes again for some of the boxes, or of an image alone."""
+        of_maps, some = maps, boxes[rows]
+        if image is not None:
+            of_maps, some[:, 0] = maps[image : image + 1], 0
+        found = passes(name, of_maps, some, grad[rows], **options)
+        return found.pop(2 if name == "roi_pool" else 1), found
+
+    image, count = rng.integers(len(maps)), len(boxes)
+    some = rng.permutation(count)[: rng.integers(1, count + 1)]
+    # The images take turns in another way, and each has its boxes in the same order.
+    mixed = np.empty(count, int)
+    turns = np.argsort(rng.permutation(boxes[:, 0]), kind="stable")
+    mixed[turns] = np.argsort(boxes[:, 0], kind="stable")
+    grad_maps, of_boxes = repeat(np.arange(count))
+    of_image, one = np.flatnonzero(boxes[:, 0] == image), rng.integers(count, size=1)
+    for rows, alone in ((of_image, image), (some, None), (one, None), (mixed, None)):
+        found_maps, found = repeat(rows, alone)
+        context = (name, regime, options, rows)
+        for a, b in zip(found, of_boxes, strict=True):
+            same_bits(a, b[rows], context)
+        if rows is of_image:
+            same_bits(found_maps, grad_maps[image : image + 1], context)
+        elif rows is mixed:
+            same_bits(found_maps, grad_maps, context)
 
 
 def same_bits(found, expected, context):
