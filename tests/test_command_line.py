@@ -1,6 +1,5 @@
 """The command line says what it does, tries files before it works, and fits 80 columns."""
 
-import argparse
 import io
 import json
 import os
@@ -45,18 +44,6 @@ def test_no_command_prints_help(capsys):
     code, said, _ = said_by(capsys)
     assert code == 0
     assert {"demo", "info", "bench", "onnx"} <= set(said.split())
-
-
-def test_help_is_sentences():
-    """Each option is explained by sentences."""
-    parsers = [__main__._parser()]
-    commands = next(a for a in parsers[0]._actions if isinstance(a, argparse._SubParsersAction))
-    parsers += commands.choices.values()
-    texts = [action.help for one in parsers for action in one._actions if action.dest != "help"]
-    texts += [action.help for action in commands._choices_actions]
-    for text in filter(None, texts):
-        assert text[0].isupper() or text.startswith("--")
-        assert text.endswith(".")
 
 
 @pytest.mark.parametrize(

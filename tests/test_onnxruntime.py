@@ -287,14 +287,11 @@ def test_lists_of_providers(case, inputs):
     """Any list that ONNX Runtime takes, when the provider has been registered, too."""
     provider.register()
     model, data = chain(), chain().SerializeToString()
-    for _ in range(2):
-        for options in (quiet(), None):
-            if options is None and case != "all":
-                continue  # it would say much
-            session = compat.InferenceSession(data, options, *PROVIDERS[case]())
-            assert session.get_providers()[0] == NAME
-            assert session.get_providers()[-1] == "CPUExecutionProvider"
-            assert_as_onnx_runtime(session.run(None, inputs), model, inputs)
+    for options in (quiet(), None) if case == "all" else (quiet(),):  # None would say much
+        session = compat.InferenceSession(data, options, *PROVIDERS[case]())
+        assert session.get_providers()[0] == NAME
+        assert session.get_providers()[-1] == "CPUExecutionProvider"
+        assert_as_onnx_runtime(session.run(None, inputs), model, inputs)
     if case in ("a tuple", "options beside") and NAME in runtime.get_available_providers():
         assert session.get_provider_options()[NAME] == {"num_threads": "1"}
 
