@@ -67,14 +67,12 @@ def test_torchvision(rng):
         assert getattr(torchvision, name) is getattr(roicy, name)
     x = rng.standard_normal((2, 8, 9, 9), dtype=np.float32)
     boxes = [np.array([[1, 1, 9, 12]], np.float32), np.array([[2, 0, 14, 6]], np.float32)]
+    aligned = torchvision.RoIAlign(2, 0.5, sampling_ratio=-1, aligned=True)
     for module, expected in (
         (torchvision.RoIPool((2, 2), 0.5), roicy.roi_pool(x, boxes, 2, 0.5)),
         (torchvision.PSRoIPool(2, 0.5), roicy.ps_roi_pool(x, boxes, 2, 0.5)),
         (torchvision.RoIAlign(2, 0.5, 3), roicy.roi_align(x, boxes, 2, 0.5, 3)),
-        (
-            torchvision.RoIAlign(2, 0.5, sampling_ratio=-1, aligned=True),
-            roicy.roi_align(x, boxes, 2, 0.5, -1, True),
-        ),
+        (aligned, roicy.roi_align(x, boxes, 2, 0.5, -1, True)),
         (torchvision.PSRoIAlign(2, 0.5, 3), roicy.ps_roi_align(x, boxes, 2, 0.5, 3)),
     ):
         np.testing.assert_array_equal(module(x, boxes), expected)
@@ -127,9 +125,7 @@ def test_flags_are_bools(value):
 
 def test_boxes_of_no_image_in_mxnet(rng):
     x = rng.standard_normal((2, 8, 9, 9), dtype=np.float32)
-    boxes = np.array(
-        [[0, 1, 1, 5, 5], [-1, 1, 1, 5, 5], [1, 2, 2, 8, 8], [2, 1, 1, 5, 5]], np.float32
-    )
+    boxes = np.array([[0, 1, 1, 5, 5], [-1, 1, 1, 5, 5], [1, 2, 2, 8, 8], [2, 1, 1, 5, 5.0]])
     out = mxnet.ROIPooling(x, boxes, (2, 2), 1.0)
     np.testing.assert_array_equal(out[[0, 2]], roicy.roi_pool(x, boxes[[0, 2]], 2))
     assert not out[[1, 3]].any()
@@ -164,11 +160,8 @@ def test_rounded_indices_are_refused():
             pool(x, boxes, (2, 2), 1.0)
         exact = pool(x[:2049], boxes.astype(np.float32), (2, 2), 1.0)
         np.testing.assert_array_equal(pool(x[:2049], boxes, (2, 2), 1.0), exact)
-    for pool in (torchvision.roi_align, torchvision.RoIAlign(2, 1.0, 2)):
-        more = () if isinstance(pool, torchvision.RoIAlign) else (2,)
-        with pytest.raises(ValueError, match=message % 1):
-            pool(x, boxes[1:], *more)
-        pool(x, [boxes[:1, 1:]] * 2050, *more)
+    with pytest.raises(ValueError, match=message % 1):
+        torchvision.RoIAlign(2, 1.0, 2)(x, boxes[1:])
     # the images are given by counts, or are integers
     counts = np.ones(2050, np.int64)
     ops.roi_align(x, np.tile(boxes[:1, 1:], (2050, 1)), counts, 2)

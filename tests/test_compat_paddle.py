@@ -70,9 +70,8 @@ class TestPages:
 
     def test_roi_pool(self, dtype, isa):
         input_data = np.array([i for i in range(1, 17)]).reshape(1, 1, 4, 4).astype(dtype)
-        roi_data = paddle.create_lod_tensor(
-            np.array([[1.0, 1.0, 2.0, 2.0], [1.5, 1.5, 3.0, 3.0]]).astype(dtype), [[2]], None
-        )
+        rois = np.array([[1.0, 1.0, 2.0, 2.0], [1.5, 1.5, 3.0, 3.0]]).astype(dtype)
+        roi_data = paddle.create_lod_tensor(rois, [[2]], None)
         assert roi_data.recursive_sequence_lengths() == [[2]]
         named = {"pooled_height": 1, "pooled_width": 1, "spatial_scale": 1.0}
         counts = np.array([2]).astype("int32")
@@ -84,16 +83,6 @@ class TestPages:
             np.testing.assert_array_equal(out, [[[[11.0]]], [[[16.0]]]])
             assert out.dtype == dtype
             assert np.array(out).shape == (2, 1, 1, 1)
-
-    def test_prroi_pool(self, rng):
-        x2 = rng.standard_normal((4, 490, 28, 28), dtype=np.float32)
-        rois2 = np.array(
-            [[1, 5, 8, 10], [4, 2, 6, 7], [12, 12, 19, 21], [0, 0, 25, 25]], np.float32
-        )
-        by_counts = paddle.prroi_pool(x2, rois2, 1.0, 7, 7, batch_roi_nums=np.ones(4, np.int64))
-        by_lod = paddle.prroi_pool(x2, paddle.create_lod_tensor(rois2, [[1, 1, 1, 1]]), 1.0, 7, 7)
-        assert by_counts.shape == (4, 490, 7, 7)
-        np.testing.assert_array_equal(by_counts, by_lod)
 
     @pytest.mark.parametrize(
         ("args", "kwargs"),
@@ -123,9 +112,8 @@ def test_psroi_pool(scale, dtype, isa, rng):
     boxes = random_boxes(rng, 2, 40, size, dtype)
     boxes[:4, 1:] = [[0.5, 2.5, 4.5, 7.5], [3, 3, 3, 3], [-9, -9, -1, -2], [4, 4, 2, 1]]
     boxes[4:6, 1:] = [[-1, -1, 3, 3], [-3, -2, 1, 5]]
-    expected = reference.forward(
-        "psroi_pool", x, boxes, (3, 2), spatial_scale=float(np.float32(scale))
-    )
+    given = {"spatial_scale": float(np.float32(scale))}
+    expected = reference.forward("psroi_pool", x, boxes, (3, 2), **given)
     assert expected.any()
     rois, counts, order = sorted_by_image(boxes, 2)
     for out in (
@@ -146,9 +134,8 @@ def test_psroi_pool_by_hand():
     out = ops.psroi_pool(x, np.array([[0.6, 0.6, 3.4, 3.4]]), [1], 2)
     plane = x[0, 0]
     corners = [plane[1:3, 1:3], plane[1:3, 2:4], plane[2:4, 1:3], plane[2:4, 2:4]]
-    np.testing.assert_allclose(
-        out.ravel(), [25 * i + corner.mean() for i, corner in enumerate(corners)]
-    )
+    means = [25 * i + corner.mean() for i, corner in enumerate(corners)]
+    np.testing.assert_allclose(out.ravel(), means)
 
 
 def test_distribute_fpn_proposals(dtype):
@@ -162,10 +149,9 @@ def test_distribute_fpn_proposals(dtype):
     single = dtype == np.float32  # in which 4 - 1e-7 is rounded to 4
     assert of_box.tolist() == [5, 5 if single else 4, 3 if single else 2, 2, 5, 2, 4]
     assert np.sum(counts, axis=0).tolist() == [3, 4]
-    assert [count.tolist() for count in counts] == [
-        np.bincount((np.arange(7) >= 3)[of_box == level], minlength=2).tolist()
-        for level in range(2, 6)
-    ]
+    of_image = np.arange(7) >= 3
+    for level, count in zip(range(2, 6), counts, strict=True):
+        np.testing.assert_array_equal(count, np.bincount(of_image[of_box == level], minlength=2))
     assert ops.distribute_fpn_proposals(rois[:0], 2, 5, 4, 224)[2] is None
     grown = ops.distribute_fpn_proposals(rois[:1] - 1, 2, 5, 4, 449, pixel_offset=True)[0]
     assert [len(level) for level in grown] == [0, 0, 1, 0]

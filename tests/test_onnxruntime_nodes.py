@@ -112,9 +112,7 @@ def test_crop_and_resize(shape, given, monkeypatch):
 # Operators of maps and rows of boxes: the function, and attributes beside the size and the scale
 POOLINGS = {
     "roicy.RoIAlign": (roicy.roi_align, {"sampling_ratio": 2, "aligned": 1}),
-    "roicy.RoIAlignMax": (
-        roicy.roi_align_max, {"sampling_ratio": 2, "aligned": 0, "products": 1},
-    ),
+    "roicy.RoIAlignMax": (roicy.roi_align_max, {"sampling_ratio": 2, "aligned": 0, "products": 1}),
     "roicy.PSRoIAlign": (roicy.ps_roi_align, {"sampling_ratio": 2}),
     "roicy.PrRoIPool": (roicy.prroi_pool, {}),
     "roicy.PSPrRoIPool": (roicy.ps_prroi_pool, {}),
@@ -122,14 +120,10 @@ POOLINGS = {
     "roicy.RoIPool": (roicy.roi_pool, {}),
     "mmcv.MMCVRoiAlign": (roicy.roi_align, {"sampling_ratio": 2, "aligned": 1}),
     "mmdeploy.MMCVRoiAlign": (
-        roicy.roi_align_max, {"sampling_ratio": 2, "aligned": 1, "mode": "max"},
-    ),
+        roicy.roi_align_max, {"sampling_ratio": 2, "aligned": 1, "mode": "max"}),
     "mmcv.MMCVRoIAlignRotated": (
-        roicy.roi_align_rotated, {"sampling_ratio": 2, "aligned": 1, "clockwise": 1},
-    ),
-    "mmdeploy.MMCVRoIAlignRotated": (
-        roicy.roi_align_rotated, {"sampling_ratio": 0, "aligned": 0},
-    ),
+        roicy.roi_align_rotated, {"sampling_ratio": 2, "aligned": 1, "clockwise": 1}),
+    "mmdeploy.MMCVRoIAlignRotated": (roicy.roi_align_rotated, {"sampling_ratio": 0, "aligned": 0}),
     "MaxRoiPool": (roicy.roi_pool, {"pooled_shape": [2, 3]}),
 }  # fmt: skip
 OTHERS = {"roicy.MultiScaleRoIAlign", "roicy.PasteMasks", "RoiAlign"}
@@ -250,15 +244,11 @@ WRONG_ATTRIBUTES = [
     ("roicy.RoIPool", {"spatial_scale": [1.0, 1.0, 1.0]}, "spatial_scale: (1.0, 1.0, 1.0), exp"),
     ("roicy.RoIAlign", {"sampling_ratio": 2**31}, "sampling_ratio: 2147483648, expected"),
     ("roicy.MultiScaleRoIAlign", {}, "attribute 'scales' is missing"),
-    (
-        "roicy.MultiScaleRoIAlign", {"scales": 0.5, "aligned": 1.0},
-        "attribute 'aligned' is 1.0, expected int",
-    ),
+    ("roicy.MultiScaleRoIAlign", {"scales": 0.5, "aligned": 1.0},
+     "attribute 'aligned' is 1.0, expected int"),
     ("roicy.MultiScaleRoIAlign", {"scales": [0.5, -0.5]}, "scales: -0.5, expected a finite number"),
-    (
-        "roicy.MultiScaleRoIAlign", {"scales": [0.5], "canonical_level": 1001},
-        "canonical_level: 1001",
-    ),
+    ("roicy.MultiScaleRoIAlign", {"scales": [0.5], "canonical_level": 1001},
+     "canonical_level: 1001"),
     ("roicy.PasteMasks", {"rule": "mmdet", "padding": 2}, "padding: 2, expected 1"),
 ]  # fmt: skip
 

@@ -4,6 +4,7 @@ import asyncio
 import importlib
 import io
 import json
+import operator
 import sys
 import threading
 import types
@@ -80,48 +81,38 @@ def test_large_images_are_reduced(model, module, monkeypatch):
     assert found["boxes"] == [[8, 8, 24, 24], [0, 0, 32, 32]]
 
 
-class Stand:
-    """What model.py uses of Triton's module."""
+class Tensor:
+    """An array of Triton."""
 
-    class TritonError:
-        INVALID_ARG, INTERNAL = 3, 1
+    def __init__(self, name, array):
+        self.name, self.array = name, array
 
-        def __init__(self, message, code=0):
-            self.message, self.code = message, code
-
-    class InferenceResponse:
-        def __init__(self, output_tensors=(), error=None):
-            self.tensors, self.error = {one.name: one for one in output_tensors}, error
-
-    class Tensor:
-        def __init__(self, name, array):
-            self.name, self.array = name, array
-
-        def as_numpy(self):
-            return self.array
-
-    @staticmethod
-    def get_input_tensor_by_name(request, name):
-        return request[name]
+    def as_numpy(self):
+        return self.array
 
 
 def test_triton_model(model, module, monkeypatch):
+    named = types.SimpleNamespace
     stand = types.ModuleType("triton_python_backend_utils")
-    stand.__dict__.update({n: v for n, v in vars(Stand).items() if not n.startswith("_")})
-    stand.get_input_tensor_by_name = Stand.get_input_tensor_by_name
+    stand.Tensor, stand.get_input_tensor_by_name = Tensor, operator.getitem
+    stand.InferenceResponse = lambda output_tensors=(), error=None: named(
+        tensors=output_tensors, error=error
+    )
+    stand.TritonError = lambda message, code=0: named(message=message, code=code)
+    stand.TritonError.INVALID_ARG, stand.TritonError.INTERNAL = 3, 1
     monkeypatch.setitem(sys.modules, stand.__name__, stand)
     served = module("model").TritonPythonModel()
     parameters = {"model": {"string_value": str(model)}}
     served.initialize({"model_config": json.dumps({"parameters": parameters})})
 
     def request(data):
-        return {"IMAGE": Stand.Tensor("IMAGE", np.array([data], np.object_))}
+        return {"IMAGE": Tensor("IMAGE", np.array([data], np.object_))}
 
     good, bad = served.execute([request(picture()), request(b"no image")])
     assert good.error is None
-    array = good.tensors["DETECTIONS"].as_numpy()
-    assert array.dtype == object
-    assert json.loads(array[0])["labels"] == [5, 7]
+    (found,) = good.tensors
+    assert (found.name, found.array.dtype) == ("DETECTIONS", object)
+    assert json.loads(found.array[0])["labels"] == [5, 7]
     assert (bad.error.code, bad.error.message) == (3, "no image of JPEG or PNG")
 
 
