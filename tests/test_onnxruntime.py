@@ -50,32 +50,6 @@ def test_chain(threads, inputs, isa):
     np.testing.assert_array_equal(last, got[1])
 
 
-IN_BODIES = f"""branches {VALUES} => (float[K, C, 2, 2] Y) {{
-    P = RoiAlign <output_height = 2, output_width = 2, sampling_ratio = 2> (X, rois, images)
-    mean = ReduceMean <keepdims = 0> (P)
-    zero = Constant <value_float = 0.0> ()
-    large = Less (zero, mean)
-    Y = If (large) <
-        then_branch = then () => (float[K, C, 2, 2] A) {{ A = Add (P, mean) }},
-        else_branch = other () => (float[K, C, 2, 2] B) {{
-            B = RoiAlign <output_height = 2, output_width = 2> (X, rois, images) }}
-    >
-}}"""
-
-
-def test_nodes_in_bodies(inputs):
-    """RoI nodes of bodies are taken as others are, and so is one that ONNX Runtime lacks."""
-    model = parsed(IN_BODIES)
-    titles, session = claimed(model)
-    assert sorted(titles) == ["node 'B' (RoiAlign)", "node 'P' (RoiAlign)"]
-    later = session_of(parsed(IN_BODIES, 22))
-    for sign in (1, -1):
-        given = inputs | {"X": sign * np.abs(inputs["X"])}
-        (got,) = session.run(None, given)
-        assert_as_onnx_runtime([got], model, given)
-        np.testing.assert_array_equal(later.run(None, given)[0], got)
-
-
 IN_LOOPS = f"""turns {VALUES} => (float[K, C, 1, 1] P, float[N, C, H, W] Z) {{
     P = RoiAlign <sampling_ratio = 2, spatial_scale = 0.5> (X, rois, images)
     mean = ReduceMean <keepdims = 0> (P)
@@ -96,18 +70,28 @@ IN_LOOPS = f"""turns {VALUES} => (float[K, C, 1, 1] P, float[N, C, H, W] Z) {{
 }}"""
 
 
-def test_initializers_that_bodies_read(rng, inputs, tmp_path, monkeypatch):
-    """A tensor beside the model, which the graph and the body of a Loop in it read."""
-    model, path = parsed(IN_LOOPS), tmp_path / "loops.onnx"
-    table = rng.standard_normal((3, 20, 25)).astype(np.float32)
+def loops(table, opset=16):
+    model = parsed(IN_LOOPS, opset)
     model.graph.initializer.append(numpy_helper.from_array(table, "table"))
+    return model
+
+
+def test_nodes_in_bodies(rng, inputs, tmp_path, monkeypatch):
+    """RoI nodes of bodies are taken as others are, and so are those that ONNX Runtime lacks.
+
+    A tensor beside the model is read by the graph and by the body of a Loop.
+    """
+    table = rng.standard_normal((3, 20, 25)).astype(np.float32)
+    model, path = loops(table), tmp_path / "loops.onnx"
     expected = alone(model).run(None, inputs)
+    later, session = claimed(loops(table, 22))
+    assert sorted(later) == ["node 'P' (RoiAlign)", "node 'Q' (RoiAlign)"]
     stored = {"location": "weights", "size_threshold": 64}
     onnx.save_model(model, path, save_as_external_data=True, **stored)
     monkeypatch.chdir(tmp_path.parent)
-    for source in (path, str(path)):
-        got = compat.InferenceSession(source, quiet()).run(None, inputs)
-        for one, other in zip(got, expected, strict=True):
+    sources = [compat.InferenceSession(source, quiet()) for source in (path, str(path))]
+    for made in (session, *sources):
+        for one, other in zip(made.run(None, inputs), expected, strict=True):
             np.testing.assert_allclose(one, other, rtol=0, atol=1e-5)
 
 
