@@ -33,6 +33,12 @@ def changed(text, *changes):
     return text
 
 
+def constants(**values):
+    """Return lines of constants, which are lists of integers."""
+    lists = {name: ", ".join(map(str, np.ravel(value))) for name, value in values.items()}
+    return "\n".join(f"{name} = Constant <value_ints = [{one}]> ()" for name, one in lists.items())
+
+
 def of_one(op, inputs, outputs=("Y",), opset=16, **attributes):
     """Return a model of one node of a domain's operator, which has these arrays."""
     domain, _, name = op.rpartition(".")
@@ -228,14 +234,11 @@ def scattered(levels=(0, 1), zero="0.0", old="", new=""):
     """Return a pyramid as PyTorch's exporter of torch.export writes it, with a change."""
     body = """pyramid (float[N, C, H, W] A, float[N, C, h, w] B, float[K, 5] rows, int64[K] levels,
                        int64[1] count, int64[3] others) => (float[R, C, 2, 2] Y) {
-        nothing = Constant <value_ints = [0]> ()
-        one = Constant <value_ints = [1]> ()
-        five = Constant <value_ints = [5]> ()
-        last = Constant <value_ints = [-1]> ()
         zero = Constant <value = float {ZERO}> ()
         shape = Concat <axis = 0> (count, others)
         zeros = Expand (zero, shape)
     """.replace("ZERO", zero)
+    body += constants(nothing=0, one=1, five=5, last=-1)
     for i, level in enumerate(levels):
         body += f"""
         number{i} = Constant <value = int64 {{{level}}}> ()

@@ -9,6 +9,7 @@ from onnx_models import (
     assert_work_is_bounded,
     changed,
     claimed,
+    constants,
     helper,
     onnx,
     optimised,
@@ -22,11 +23,6 @@ from roicy.onnxruntime._attended import Attention
 N, Q, M, D, L, P = 2, 6, 2, 4, 2, 3
 SIZES = ((6, 5), (3, 4))
 S = 42
-
-
-def constants(**values):
-    lists = {name: ", ".join(map(str, np.ravel(value))) for name, value in values.items()}
-    return "\n".join(f"{name} = Constant <value_ints = [{one}]> ()" for name, one in lists.items())
 
 
 def of_levels(text):

@@ -9,6 +9,7 @@ from onnx_models import (
     assert_work_is_bounded,
     changed,
     claimed,
+    constants,
     in_branches,
     numpy_helper,
     onnx,
@@ -43,17 +44,24 @@ NO_PYRAMIDS = {
 }
 
 
+PYRAMID = ["pyramid of 2 x RoiAlign -> 'Y'"]
+SINGLE_NODES = ["node 'pooled0' (RoiAlign)", "node 'pooled1' (RoiAlign)"]
+
+
+def assert_taken(model, inputs, expected, *options):
+    """Check what is taken of a model, and that its results are ONNX Runtime's own."""
+    titles, session = claimed(model, *options)
+    assert sorted(titles) == expected
+    assert_as_onnx_runtime(session.run(None, inputs), model, inputs)
+    return session
+
+
 @pytest.mark.parametrize("levels, zero", [((0, 1), "0.0"), ((1, 0), "1.5"), ((0, 2), "0.0")])
 def test_pyramids_that_are_scattered(levels, zero, rng):
     """As many rows come out as they are scattered into, and those of no level stay as they are."""
     model = scattered(levels, zero)
-    titles, session = claimed(model)
-    assert titles == ["pyramid of 2 x RoiAlign -> 'Y'"]
     for count in (9, 12):
-        inputs = pyramid_inputs(rng, count)
-        got = session.run(None, inputs)
-        assert got[0].shape == (count, 3, 2, 2)
-        assert_as_onnx_runtime(got, model, inputs)
+        session = assert_taken(model, pyramid_inputs(rng, count), PYRAMID)
     with pytest.raises(Exception, match=r"-> 'Y': \(9, 3, 2, 2\) is scattered into \(8, 3"):
         session.run(None, pyramid_inputs(rng, 8))
 
@@ -74,34 +82,29 @@ def test_pyramids_need_no_python(zero, rng, monkeypatch):
 @pytest.mark.parametrize("level", ["ORT_ENABLE_EXTENDED", "ORT_ENABLE_ALL"])
 def test_pyramids_that_onnx_runtime_wrote(level, rng, tmp_path):
     """Two Slices have become a Split."""
-    model, inputs = rewritten(scattered(), level, tmp_path), pyramid_inputs(rng, 9)
+    model = rewritten(scattered(), level, tmp_path)
     assert "Split" in {node.op_type for node in model.graph.node}
-    titles, session = claimed(model)
-    assert titles == ["pyramid of 2 x RoiAlign -> 'Y'"]
-    assert_as_onnx_runtime(session.run(None, inputs), model, inputs)
+    assert_taken(model, pyramid_inputs(rng, 9), PYRAMID)
 
 
 @pytest.mark.parametrize("change", NO_PYRAMIDS)
 def test_what_is_no_pyramid(change, rng):
     """It is computed node by node, whatever it is."""
-    inputs, model = pyramid_inputs(rng, 9), scattered((0, 1), "0.0", *NO_PYRAMIDS[change])
+    model = scattered((0, 1), "0.0", *NO_PYRAMIDS[change])
     if change == "values that are added":
         (last,) = [node for node in model.graph.node if node.output[0] == "Y"]
         last.attribute.append(onnx.helper.make_attribute("reduction", "add"))
-    titles, session = claimed(model)
-    assert sorted(titles) == ["node 'pooled0' (RoiAlign)", "node 'pooled1' (RoiAlign)"]
-    assert_as_onnx_runtime(session.run(None, inputs), model, inputs)
+    assert_taken(model, pyramid_inputs(rng, 9), SINGLE_NODES)
 
 
 def test_pyramids_whose_parts_others_read(rng):
     """What is read elsewhere is computed by ONNX Runtime, for the group too, or is no group."""
-    inputs = pyramid_inputs(rng, 9)
-    for name, kind, is_group in (("which1", 7, True), ("pooled1", 1, False), ("shape", 7, True)):
+    for name, kind, taken in (
+        ("which1", 7, PYRAMID), ("pooled1", 1, SINGLE_NODES), ("shape", 7, PYRAMID)
+    ):  # fmt: skip
         model = scattered()
         model.graph.output.append(onnx.helper.make_tensor_value_info(name, kind, None))
-        titles, session = claimed(model)
-        assert (len(titles) == 1) == is_group
-        assert_as_onnx_runtime(session.run(None, inputs), model, inputs)
+        assert_taken(model, pyramid_inputs(rng, 9), taken)
 
 
 @pytest.mark.parametrize("of_text", [False, True])
@@ -119,10 +122,7 @@ def test_pyramids_of_other_levels(of_text, rng):
     kind = onnx.TensorProto.STRING if of_text else onnx.TensorProto.FLOAT
     model.graph.node.insert(0, onnx.helper.make_node("Cast", ["levels"], ["cast"], to=kind))
     model.opset_import[0].version = 19  # where texts can be compared
-    inputs = pyramid_inputs(rng, 9)
-    titles, session = claimed(model)
-    assert sorted(titles) == ["node 'pooled0' (RoiAlign)", "node 'pooled1' (RoiAlign)"]
-    assert_as_onnx_runtime(session.run(None, inputs), model, inputs)
+    assert_taken(model, pyramid_inputs(rng, 9), SINGLE_NODES)
 
 
 def test_groups_of_many_nodes(rng):
@@ -134,10 +134,7 @@ def test_groups_of_many_nodes(rng):
     for i in range(count):
         node = onnx.helper.make_node("Identity", [names[i]], [names[i + 1]])
         model.graph.node.insert(place + i, node)
-    inputs = pyramid_inputs(rng, 9)
-    titles, session = claimed(model, optimised("ORT_DISABLE_ALL"))
-    assert titles == ["pyramid of 2 x RoiAlign -> 'Y'"]
-    assert_as_onnx_runtime(session.run(None, inputs), model, inputs)
+    assert_taken(model, pyramid_inputs(rng, 9), PYRAMID, optimised("ORT_DISABLE_ALL"))
 
 
 def test_pyramids_in_bodies(rng):
@@ -148,11 +145,8 @@ def test_pyramids_in_bodies(rng):
             if attribute.name == "spatial_scale":
                 attribute.f *= 0.5
     model = in_branches(scattered(), other)
-    titles, session = claimed(model)
-    assert titles == ["pyramid of 2 x RoiAlign -> 'Y'"] * 2
     for yes in (True, False):
-        inputs = pyramid_inputs(rng, 9) | {"yes": np.array([yes])}
-        assert_as_onnx_runtime(session.run(None, inputs), model, inputs)
+        assert_taken(model, pyramid_inputs(rng, 9) | {"yes": np.array([yes])}, PYRAMID * 2)
 
 
 def test_names_that_are_not_utf8(rng):
@@ -186,16 +180,10 @@ def joined(zeros="zeros = ConstantOfShape (extents)", last="(count, C, two, two)
     """
     body = f"""joined (float[N, 3, H, W] A, float[N, 3, h, w] B, float[K, 5] rows, int64[K] levels)
         => (float[R, c, p, q] Y) {{
-        nothing = Constant <value_ints = [0]> ()
-        C = Constant <value_ints = [3]> ()
-        more = Constant <value_ints = [4]> ()
-        two = Constant <value_ints = [2]> ()
-        rest = Constant <value_ints = [3, 2, 2]> ()
-        column = Constant <value_ints = [-1, 1, 1, 1]> ()
-        corners = Constant <value_ints = [1, 2, 3, 4]> ()
+        {constants(nothing=0, one=1, C=3, more=4, two=2, rest=(3, 2, 2))}
+        {constants(column=(-1, 1, 1, 1), corners=(1, 2, 3, 4))}
         extents_of_levels = Shape (levels)
         count = Gather (extents_of_levels, nothing)
-        one = Constant <value_ints = [1]> ()
         extents = Concat <axis = 0> {last}
         {zeros}"""
     for i in range(2):
@@ -231,10 +219,7 @@ def joined_inputs(rng):
 @pytest.mark.parametrize("last", ["(count, C, two, two)", "(count, rest)"])
 def test_pyramids_that_are_simplified(last, rng):
     """Extents that a simplifier has made constants of are compared with those that are pooled."""
-    model, inputs = joined(last=last), joined_inputs(rng)
-    titles, session = claimed(model)
-    assert titles == ["pyramid of 2 x RoiAlign -> 'Y'"]
-    assert_as_onnx_runtime(session.run(None, inputs), model, inputs)
+    assert_taken(joined(last=last), joined_inputs(rng), PYRAMID)
 
 
 @pytest.mark.parametrize(
@@ -247,12 +232,10 @@ def test_pyramids_that_are_simplified(last, rng):
 )  # fmt: skip
 def test_what_only_looks_simplified(change, rng):
     """More channels, other bins, another number of rows, and what is not zero."""
-    model, inputs = joined(**change), joined_inputs(rng)
+    inputs = joined_inputs(rng)
     if "more," in change.get("last", "")[:6]:
         inputs |= {name: inputs[name][:4] for name in ("rows", "levels")}
-    titles, session = claimed(model)
-    assert sorted(titles) == ["node 'pooled0' (RoiAlign)", "node 'pooled1' (RoiAlign)"]
-    assert_as_onnx_runtime(session.run(None, inputs), model, inputs)
+    assert_taken(joined(**change), inputs, SINGLE_NODES)
 
 
 PASTING = """pasting (float[K, A, m, m] P, float[K, 4] F, int64 H, int64 W) => (float[n, h, w] Y) {
@@ -261,13 +244,7 @@ PASTING = """pasting (float[K, A, m, m] P, float[K, 4] F, int64 H, int64 W) => (
     first = Constant <value = int64 {0}> ()
     count = Gather (extents_of_P, first)
     yes = Constant <value = bool {1}> ()
-    none = Constant <value_ints = [0]> ()
-    two = Constant <value_ints = [2]> ()
-    four = Constant <value_ints = [4]> ()
-    ones = Constant <value_ints = [1, 1]> ()
-    zeros = Constant <value_ints = [0, 0]> ()
-    turn = Constant <value_ints = [1, 0]> ()
-    axes = Constant <value_ints = [2, 3]> ()
+    CONSTANTS
     h1 = Unsqueeze (H, none)
     w1 = Unsqueeze (W, none)
     extents = Concat <axis = 0> (none, h1, w1)
@@ -303,7 +280,10 @@ PASTING = """pasting (float[K, A, m, m] P, float[K, 4] F, int64 H, int64 W) => (
         flat = Squeeze (image, none)
         after = Concat <axis = 0> (before, flat)
     }>
-}"""
+}""".replace(
+    "CONSTANTS",
+    constants(none=0, two=2, four=4, ones=(1, 1), zeros=(0, 0), turn=(1, 0), axes=(2, 3)),
+)
 
 
 def of_one_size(text, height=32, width=41):
