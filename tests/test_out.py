@@ -24,7 +24,7 @@ def named(array, path):
 
 
 def strided(array, path):
-    return np.empty((*array.shape[:-1], 2 * array.shape[-1]), array.dtype).view(Named)[..., ::2]
+    return np.empty((*array.shape[:-1], 2 * array.shape[-1]), array.dtype).view(Named)[..., ::-2]
 
 
 def reversed_axes(array, path):
@@ -58,10 +58,8 @@ def calls():
     yield "roi_pool_backward", lambda f, **o: f(GRADS[8], argmax, BOXES, X.shape, **o)
     for name, boxes in (("multiscale_roi_align", BOXES), ("multiscale_roi_align_rotated", TURNED)):
         yield name, lambda f, boxes=boxes, **o: f(LEVELS, boxes, 2, SCALES, **o)
-        yield (
-            f"{name}_backward",
-            lambda f, boxes=boxes, **o: f(GRADS[8], boxes, SHAPES, SCALES, **o),
-        )
+        backward = f"{name}_backward"
+        yield backward, lambda f, boxes=boxes, **o: f(GRADS[8], boxes, SHAPES, SCALES, **o)
     yield "crop_and_resize", lambda f, **o: f(X, UNITS, [0, 1], 3, extrapolation_value=7, **o)
     yield "crop_and_resize_backward", lambda f, **o: f(GRADS[8], UNITS, [0, 1], X.shape, **o)
     yield "crop", lambda f, **o: f(FRAME, BOXES[:, 1:], 4, **o)

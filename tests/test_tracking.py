@@ -38,16 +38,10 @@ VERSIONS = {"compiler": "GCC 1", "cython": "3"}
 
 
 def counts(instructions=1_000_000, lines=50_000, memory=500_000, spread=(), **functions):
-    found = {
-        "instructions": instructions,
-        "level 1 misses": lines,
-        "last level misses": lines,
-        "bytes moved": 64 * lines,
-        "memory": memory,
-        "bytecodes": 300,
-        "functions": {"contract_bins_float": 600_000, "forward roicy/_call.py": 50} | functions,
-    }
-    found["spread"] = {"instructions": list(spread)}
+    found = {"instructions": instructions, "memory": memory, "bytecodes": 300}
+    found |= {"level 1 misses": lines, "last level misses": lines, "bytes moved": 64 * lines}
+    functions = {"contract_bins_float": 600_000, "forward roicy/_call.py": 50} | functions
+    found |= {"functions": functions, "spread": {"instructions": list(spread)}}
     return {CALL: found, "wheel": {"bytes": 2_000_000}, "build": {"processor seconds": 60}}
 
 
@@ -257,13 +251,8 @@ def test_counter_reads_files_of_callgrind(counter):
     costs = "fl=(1) a.c\nfn=(1) inner.constprop.0\n10 900 5\n+2 600\n\n"
     costs += "fn=(2) __pyx_f_5roicy_8_kernels_7forward_load\n3 500\ncfn=(1)\ncalls=2 0\n* 1500\n"
     text = head + costs + "totals: 2000 9 9 2 4 6 0 2 4 0 0 2\n"
-    expected = {
-        "instructions": 1000,
-        "level 1 misses": 6,
-        "last level misses": 3,
-        "bytes moved": 4 * 64,
-        "functions": {"inner": 750, "forward.load": 250},
-    }
+    expected = {"instructions": 1000, "level 1 misses": 6, "last level misses": 3}
+    expected |= {"bytes moved": 4 * 64, "functions": {"inner": 750, "forward.load": 250}}
     assert counter.counts_of(text) == (CALL, expected)
     assert counter.counts_of("desc: Trigger: Program termination\n") is None
 
@@ -291,12 +280,11 @@ def test_bytecodes_of_functions(counter):
 
 def steps_of(history, values, notes=(), count=12):
     """Return the steps of counts of some of the commits, by their numbers."""
-    commits = [f"c{i}" for i in range(count)]
     found = {
-        f"c{i}": {"date": 0, "subject": f"of c{i}"}
-        | {"counts": {"align_tiny forward NCHW": [value, 64]}}
+        f"c{i}": {"subject": f"of c{i}", "counts": {"align_tiny forward NCHW": [value, 64]}}
         for i, value in values.items()
     }
+    commits = [f"c{i}" for i in range(count)]
     return history.steps_of({"commits": found, "notes": dict(notes)}, commits)
 
 
@@ -306,10 +294,8 @@ def test_history_finds_steps(history, monkeypatch):
     values = {0: 1000, 2: 1000, 4: 1000, 6: 700, 8: 701, 10: 699, 11: 500}
     notes = {"c5": {"of": "tiny", "why": "A note."}, "c6": {"of": "pool", "why": "Another."}}
     steps = steps_of(history, values, notes)
-    assert [(step["named"], step["of"], step["why"]) for step in steps] == [
-        (["c5"], 2, "A note."),
-        (["c11"], 1, "of c11"),
-    ]
+    found = [(step["named"], step["of"], step["why"]) for step in steps]
+    assert found == [(["c5"], 2, "A note."), (["c11"], 1, "of c11")]
     assert steps[0]["calls"] == {"align_tiny forward NCHW": [1000, 700]}
     small = {0: 1000, 1: 1030, 2: 1060, 3: 1090, 4: 1050, 5: 1010}  # which add up to a step
     assert [step["commit"] for step in steps_of(history, small)] == ["c2"]
@@ -484,15 +470,10 @@ def test_files_are_converted(tmp_path, capsys):
     (row,) = json.loads(capsys.readouterr().out)
     assert (row["name"], row["unit"], row["value"], row["range"]) == (call, "ms", 2, "2")
     assert main(["bench", "--convert", "otava", *paths]) == 0
-    assert capsys.readouterr().out.splitlines() == [
-        "time,commit,align_tiny_forward_NCHW_float32_1",
-        "2026-01-01,abc,0.002",
-        "2026-02-01,abc,0.002",
-    ]
-    for wrong, said in (
-        (["github", *paths], "2 files, expected one"),
-        (["xml"], "'xml', expected"),
-    ):
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "time,commit,align_tiny_forward_NCHW_float32_1"
+    assert lines[1:] == ["2026-01-01,abc,0.002", "2026-02-01,abc,0.002"]
+    for wrong, said in ((["github", *paths], "2 files, exp"), (["xml"], "'xml', expected")):
         assert main(["bench", "--convert", *wrong]) == 2
         assert said in capsys.readouterr().err
     pyperf = pytest.importorskip("pyperf")
@@ -524,11 +505,10 @@ def test_what_is_compared_against(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_scaling(monkeypatch):
+def test_scaling():
     rows = threads.scaling([("pool_tiny", "forward")], "float32", 3, 1, 0.001)
-    assert [(row["direction"], row["threads"]) for row in rows] == [
-        ("forward", count) for count in (1, 2, 3)
-    ]
+    assert [row["threads"] for row in rows] == [1, 2, 3]
+    assert {row["direction"] for row in rows} == {"forward"}
     assert rows[0]["speedup"] == rows[0]["efficiency"] == 1
     assert rows[1]["efficiency"] == rows[1]["speedup"] / 2
     assert "pool_tiny" in threads.table_of_scaling(rows)
