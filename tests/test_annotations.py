@@ -142,16 +142,9 @@ TAKEN = [
     {"sampling_ratio": 2.0, "aligned": True},
 ]
 WRONG = [
-    {"input": "map"},
-    {"input": [1]},
-    {"boxes": 3},
-    {"output_size": "7"},
-    {"layout": "CHW"},
-    {"num_threads": "2"},
-    {"boxes_num": 1},
-    {"spatial_scale": "1"},
-    {"out": [1]},
-]
+    {"input": "map"}, {"input": [1]}, {"boxes": 3}, {"output_size": "7"}, {"layout": "CHW"},
+    {"num_threads": "2"}, {"boxes_num": 1}, {"spatial_scale": "1"}, {"out": [1]},
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("check", [by_beartype, by_pydantic, by_pydantic_with_any_class])

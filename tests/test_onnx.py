@@ -18,20 +18,14 @@ from roicy.compat.onnx import reference  # noqa: E402
 
 def model(op, opset, *inputs, **attributes):
     """Return a model of one node."""
-    names = ["X", "rois", "images"][: len(inputs)]
-    values = [
-        helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)
-        for name, x in zip(names, inputs, strict=True)
-    ]
-    output = helper.make_tensor_value_info(
-        "Y", helper.np_dtype_to_tensor_dtype(inputs[0].dtype), None
-    )
-    graph = helper.make_graph(
-        [helper.make_node(op, names, ["Y"], **attributes)], "pooled", values, [output]
-    )
-    return helper.make_model(
-        graph, opset_imports=[helper.make_opsetid("", opset)], ir_version=8
-    ), dict(zip(names, inputs, strict=True))
+    names, kind = ["X", "rois", "images"][: len(inputs)], helper.np_dtype_to_tensor_dtype
+    arrays = dict(zip(names, inputs, strict=True))
+    values = [helper.make_tensor_value_info(n, kind(x.dtype), x.shape) for n, x in arrays.items()]
+    output = helper.make_tensor_value_info("Y", kind(inputs[0].dtype), None)
+    node = helper.make_node(op, names, ["Y"], **attributes)
+    graph = helper.make_graph([node], "pooled", values, [output])
+    imports = [helper.make_opsetid("", opset)]
+    return helper.make_model(graph, opset_imports=imports, ir_version=8), arrays
 
 
 def roicy_of(of_model):
