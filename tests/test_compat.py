@@ -3,8 +3,6 @@
 The tests take the examples of their pages and recorded numbers; test_compat_paddle.py has Paddle.
 """
 
-import inspect
-
 import numpy as np
 import pytest
 from conftest import random_boxes
@@ -316,19 +314,6 @@ def test_warnings():
         mxnet.contrib.ROIAlign(x, scored, 2, 1.0)
     with pytest.warns(UserWarning, match=r"^rois: a score seems .* pass rois\[:, :4\]"):
         onnx.MaxRoiPool(x, scored, pooled_shape=(2, 2))
-
-
-def test_signatures():
-    """The signatures are those of the pages."""
-    names = ["input", "rois", "pooled_height", "pooled_width", "spatial_scale", "rois_num", "name"]
-    assert list(inspect.signature(paddle.roi_pool).parameters)[:7] == names
-    names.insert(5, "sampling_ratio")
-    assert list(inspect.signature(paddle.roi_align).parameters)[:8] == names
-    names = ["x", "boxes", "boxes_num", "output_size", "spatial_scale", "sampling_ratio"]
-    names += ["aligned", "name"]
-    assert list(inspect.signature(ops.roi_align).parameters) == names
-    names = ["data", "rois", "pooled_size", "spatial_scale"]
-    assert list(inspect.signature(mxnet.ROIPooling).parameters)[:4] == names
 
 
 def test_masked_images_of_whole_numbers_keep_their_error():

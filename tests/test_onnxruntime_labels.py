@@ -23,7 +23,6 @@ from onnx_models import (
 
 import roicy
 from roicy.compat.onnx._command import _claimed
-from roicy.onnxruntime import _patterns
 
 N, C, H, W = 2, 5, 6, 7
 FORM = """labels (float[2, 5, 6, 7] X) => (int64[n, y, x] Y) <int64[4] S = {2, 5, 33, 41}> {
@@ -549,11 +548,6 @@ def test_groups_are_an_option(rng):
 def test_work_is_bounded(line, name, reader):
     text = COMPUTED.replace("SIZE", HOW["quotients of floats"])
     assert_work_is_bounded(text, line, name, reader)
-
-
-def test_no_steps_are_left(monkeypatch):
-    monkeypatch.setattr(_patterns, "STEPS", 0)
-    assert taken(parsed(COMPUTED.replace("SIZE", HOW["each"]), 18)) == []
 
 
 def test_overlapping_memory():
