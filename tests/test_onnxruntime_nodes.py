@@ -162,15 +162,15 @@ def test_all_operators_are_tested():
 
 
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+@pytest.mark.parametrize("of_boxes", ["f2", "f4", "f8"])
 @pytest.mark.usefixtures("no_python")
-def test_boxes_of_other_types(dtype, rng):
+def test_boxes_of_other_types(dtype, of_boxes, rng):
     """In domains that ONNX Runtime does not know, boxes may have another type than maps."""
-    for of_boxes in ("f2", "f4", "f8"):
-        feed = row_inputs(rng)
-        feed = {"X": feed["X"].astype(dtype), "rows": feed["rows"].astype(of_boxes)}
-        (got,) = of_roicy(of_one("roicy.PrRoIPool", feed, **BINS), feed)
-        assert got.dtype == dtype
-        np.testing.assert_array_equal(got, roicy.prroi_pool(*feed.values(), (2, 3)))
+    feed = row_inputs(rng)
+    feed = {"X": feed["X"].astype(dtype), "rows": feed["rows"].astype(of_boxes)}
+    (got,) = of_roicy(of_one("roicy.PrRoIPool", feed, **BINS), feed)
+    assert got.dtype == dtype
+    np.testing.assert_array_equal(got, roicy.prroi_pool(*feed.values(), (2, 3)))
 
 
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
@@ -215,13 +215,11 @@ def test_pyramids_of_openvino(outputs, rng):
         np.testing.assert_array_equal(one, other)
 
 
-with np.errstate(all="ignore"):  # making the cases of other operators warns
-    NODE_TESTS = [case for op in ("RoiAlign", "MaxRoiPool") for case in collect_testcases(op)]
-
-
 def test_node_tests():
-    assert NODE_TESTS
-    for case in NODE_TESTS:
+    with np.errstate(all="ignore"):  # making the cases of other operators warns
+        cases = [case for op in ("RoiAlign", "MaxRoiPool") for case in collect_testcases(op)]
+    assert cases
+    for case in cases:
         session = session_of(case.model)
         for arrays, outputs in case.data_sets:
             names = [value.name for value in case.model.graph.input]
