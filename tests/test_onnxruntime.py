@@ -32,6 +32,7 @@ from onnx_models import (
 import roicy
 from roicy import onnxruntime as provider
 from roicy.compat import onnx as compat
+from roicy.onnxruntime import _sessions
 
 inputs = pytest.fixture(box_inputs)
 
@@ -249,6 +250,17 @@ def test_use_twice(inputs):
         assert session.get_providers()[0] == NAME
         again = session_of(model, session.get_session_options())  # a copy without the provider
         assert_as_onnx_runtime(again.run(None, inputs), model, inputs)
+
+
+def test_options_are_not_copied(inputs, monkeypatch):
+    """What a copy lacks, such as a library of custom operators, is found in the options."""
+    if NAME not in runtime.get_available_providers():
+        pytest.skip("this ONNX Runtime takes no plugins by their names")
+    monkeypatch.setattr(_sessions, "_copy", lambda options: pytest.fail("nobody needs a copy"))
+    options = quiet()
+    session = session_of(chain(), options)
+    assert session.get_providers()[0] == NAME and not options.has_providers()
+    assert_as_onnx_runtime(session.run(None, inputs), chain(), inputs)
 
 
 PROVIDERS = {
