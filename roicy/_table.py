@@ -63,7 +63,7 @@ def sampled(
     """Check the parameters of roi_align, and return its rule."""
     aligned = _arguments.flag("aligned", aligned)
     ratio = _arguments.sampling_ratio(sampling_ratio, most)
-    return Rule(kind, sampling_ratio=ratio, aligned=aligned)
+    return Rule(kind, ratio, aligned)
 
 
 def single_samples(sampling_ratio: Any, aligned: Any) -> Rule:
@@ -76,10 +76,10 @@ def rotated(sampling_ratio: Any, aligned: Any, clockwise: Any) -> Rule:
     aligned = _arguments.flag("aligned", aligned)
     ratio = _arguments.sampling_ratio(sampling_ratio, MAX_SAMPLES)
     clockwise = _arguments.flag("clockwise", clockwise)
-    return Rule("rotated", sampling_ratio=ratio, aligned=aligned, clockwise=clockwise)
+    return Rule("rotated", ratio, aligned, clockwise=clockwise)
 
 
 def one_sample(method: Any, inclusive: bool = False) -> Rule:
     """Check the parameters of crop_and_resize, and return its rule."""
     method = _arguments.choice("method", method, ("bilinear", "nearest"))
-    return Rule(method, sampling_ratio=1, inclusive=inclusive)
+    return Rule(method, 1, inclusive=inclusive)

@@ -36,7 +36,12 @@ PARAMETERS = {
     "prroi_pool": [{"spatial_scale": 0.5}, {"spatial_scale": (0.7, 0.25)}],
     "ps_prroi_pool": [{"spatial_scale": 0.5}, {"spatial_scale": (0.25, 0.7)}],
     "ps_roi_pool": [{"spatial_scale": 0.5}, {"spatial_scale": (0.7, 0.25)}],
-}
+    "roi_pool": [
+        {"spatial_scale": 1.0}, {"spatial_scale": 0.25}, {"spatial_scale": 0.7},
+        {"spatial_scale": (0.7, 0.25)},
+    ],
+    "roi_align_max": [{"sampling_ratio": 2}],
+}  # fmt: skip
 
 
 VALUES = {

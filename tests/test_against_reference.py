@@ -5,6 +5,7 @@ the type.  Each of the two contractions rounds once for each term, or twice with
 multiply-add.  To first order, the bounds say just this.
 """
 
+import functools
 import itertools
 
 import numpy as np
@@ -18,7 +19,7 @@ from conftest import (
     same_passes,
     to_layout,
 )
-from problems import SHAPES, assert_within, cache, cases, definition, make
+from problems import PARAMETERS, SHAPES, assert_within, cache, cases, definition, make
 
 import roicy
 
@@ -36,23 +37,24 @@ def test_sums(case, dtype, isa, rng):
         assert_within(result, *expected, dtype)
 
 
-@pairs(shape=SHAPES, scale=[1.0, 0.25, 0.7, (0.7, 0.25)], dtype=DTYPES, isa=ISAS)
-def test_roi_pool(shape, scale, dtype, isa, rng):
-    x, boxes, g = make(rng, "roi_pool", shape, "random", {"spatial_scale": scale}, dtype)
+@pairs(shape=SHAPES, parameters=PARAMETERS["roi_pool"], dtype=DTYPES, isa=ISAS)
+def test_roi_pool(shape, parameters, dtype, isa, rng):
+    x, boxes, g = make(rng, "roi_pool", shape, "random", parameters, dtype)
     x = np.round(x * 4) / 4  # ties: the first one wins
     bins = g.shape[2:]
     grad = rng.integers(-8, 8, g.shape).astype(dtype)  # sums of small integers are exact
-    key = ("roi_pool", scale, shape, dtype)
+    key = ("roi_pool", *parameters.items(), shape, dtype)
     if key not in cache:
-        cache[key] = reference.roi_pool(x, boxes, bins, spatial_scale=scale)
+        cache[key] = reference.roi_pool(x, boxes, bins, **parameters)
     expected, argmax = cache[key]
     of_input = reference.roi_pool_backward(grad, argmax, boxes, x.shape)
     for layout, threads in itertools.product(LAYOUTS, (1, 3)):
         options = {"layout": layout, "num_threads": threads}
         given = to_layout(x, layout)
-        out, at = roicy.roi_pool(given, boxes, bins, scale, return_argmax=True, **options)
+        call = functools.partial(roicy.roi_pool, given, boxes, bins, **parameters, **options)
+        out, at = call(return_argmax=True)
         np.testing.assert_array_equal(from_layout(out, layout), expected)
         np.testing.assert_array_equal(from_layout(at, layout), argmax)
-        np.testing.assert_array_equal(roicy.roi_pool(given, boxes, bins, scale, **options), out)
+        np.testing.assert_array_equal(call(), out)
         back = roicy.roi_pool_backward(to_layout(grad, layout), at, boxes, given.shape, **options)
         np.testing.assert_array_equal(from_layout(back, layout), of_input)

@@ -65,19 +65,19 @@ def test_recorded(case, emulated):
             assert_agrees(result.get(), arrays[key], x.dtype)
 
 
-@pairs(shape=SHAPES, **RUNS)
-def test_roi_pool(shape, kind, cupy, rng):
+@pairs(shape=SHAPES, parameters=PARAMETERS["roi_pool"], **RUNS)
+def test_roi_pool(shape, parameters, kind, cupy, rng):
     dtype, layout = kind
-    x, boxes, bins = make(rng, "roi_pool", shape, 0.5, dtype)
+    x, boxes, bins = make(rng, "roi_pool", shape, parameters["spatial_scale"], dtype)
     x[0, :, -1] = np.nan
-    given = to_layout(x, layout), boxes, bins, 0.5
-    options = {"layout": layout, "return_argmax": True}
-    expected, expected_at = roicy.roi_pool(*given, **options)
+    given = to_layout(x, layout), boxes, bins
+    options = {"layout": layout, **parameters}
+    expected, expected_at = roicy.roi_pool(*given, return_argmax=True, **options)
     on_device = placed(list(given), cupy.asarray)
-    out, argmax = roicy.roi_pool(*on_device, **options)
+    out, argmax = roicy.roi_pool(*on_device, return_argmax=True, **options)
     np.testing.assert_array_equal(out.get(), expected)
     np.testing.assert_array_equal(argmax.get(), expected_at)
-    alone = roicy.roi_pool(*on_device, layout=layout)
+    alone = roicy.roi_pool(*on_device, **options)
     np.testing.assert_array_equal(alone.get(), expected)
     g = rng.standard_normal(expected.shape).astype(dtype)
     rest = boxes, given[0].shape

@@ -17,12 +17,13 @@ from conftest import (
     rotated_boxes,
     to_layout,
 )
-from problems import assert_within, cases, definition, make
+from problems import PARAMETERS, assert_within, cases, definition, make
 
 import roicy
 from roicy._kernels import methods
 
 METHODS = methods.names()
+MAXIMA = [(name, given) for name in ("roi_pool", "roi_align_max") for given in PARAMETERS[name]]
 
 
 @contextlib.contextmanager
@@ -108,10 +109,10 @@ def test_sums(case, dtype, isa, rng):
     assert expected | {"numbers"} <= {method for method, _ in fitting}
 
 
-@pairs(name=["roi_pool", "roi_align_max"], shape=["blocks", "row", "parts"], dtype=DTYPES, isa=ISAS)
-def test_maxima(name, shape, dtype, isa, rng):
-    x, boxes, grad = make(rng, name, shape, "random", {}, dtype)
-    parameters = {"sampling_ratio": 2} if name == "roi_align_max" else {}
+@pairs(case=MAXIMA, shape=["blocks", "row", "parts"], dtype=DTYPES, isa=ISAS)
+def test_maxima(case, shape, dtype, isa, rng):
+    name, parameters = case
+    x, boxes, grad = make(rng, name, shape, "random", parameters, dtype)
     fitting = assert_all_methods(name, x, boxes, grad, parameters)
     assert {(a, b) for a in ("planes", "pixels") for b in ("forward", "backward")} <= fitting
 

@@ -2,18 +2,26 @@
 
 import numpy as np
 import pytest
-from conftest import DTYPES, pairs, random_boxes
+from conftest import DTYPES, SUMS, operator, pairs, random_boxes
+from problems import PARAMETERS
 
-from roicy._kernels.plan import Arguments, Plan, Rule
+from roicy import _call
+from roicy._kernels.plan import Arguments, Plan
 from roicy._table import INTEGRATED, UNIFORM, WEIGHTED_SUM, Operator
 
+
+def rule_of(name, spatial_scale=1.0, **parameters):
+    """Return the rule that an operator has by these parameters."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_call, "forward", lambda _, rule, *__: rule)
+        return operator(name)(None, None, 1, spatial_scale, **parameters)
+
+
 RULES = {
-    "two samples": Rule("sampled", sampling_ratio=2),
-    "adaptive samples": Rule("sampled", sampling_ratio=-1, aligned=True),
-    "three samples": Rule("sampled", sampling_ratio=3, aligned=True),
-    "integrated": INTEGRATED,
-    "uniform": UNIFORM,
-}
+    rule.numbers(): rule
+    for name in SUMS
+    for rule in (rule_of(name, **parameters) for parameters in PARAMETERS[name])
+}  # each by its numbers
 
 
 def make(boxes, rule, bins, extents, dtype, purpose="forward", scale=1.0, images=1, channels=1):
@@ -22,11 +30,11 @@ def make(boxes, rule, bins, extents, dtype, purpose="forward", scale=1.0, images
     """
     maps = np.broadcast_to(dtype(0), (images, channels, *extents))
     arguments = Arguments(boxes.astype(dtype), None, scale, "NCHW", 1)
-    operator = Operator("any", WEIGHTED_SUM)
+    row = Operator("any", WEIGHTED_SUM)
     if purpose != "grad_input":
-        return Plan(purpose, operator, rule, maps, bins, arguments)
+        return Plan(purpose, row, rule, maps, bins, arguments)
     shapes = {"input_shape": maps.shape, "dtype": maps.dtype}
-    plan = Plan(purpose, operator, rule, shapes, bins, arguments)
+    plan = Plan(purpose, row, rule, shapes, bins, arguments)
     plan.bind([maps])
     return plan
 
@@ -51,7 +59,7 @@ def test_order(purpose, width, rng):
     assert steps.mean() < 800 / 12  # at random, they would be a third of the height apart
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", RULES, ids=str)
 def test_tables_are_bounded(rule, dtype):
     """The tables of many boxes, which cover a large map, take 8 MiB in each step."""
     boxes = np.tile(np.array([[0, -1e9, -1e9, 1e9, 1e9]]), (20000, 1))
@@ -70,6 +78,20 @@ def test_tables_that_take_more_than_their_share(dtype):
         assert len(plan.tables().rows) == 1
         steps += 1
     assert steps == 4
+
+
+@pytest.mark.parametrize("rule", RULES, ids=str)
+def test_bounded_taps_are_declared(rule):
+    """If bins of large boxes have no more taps than bins of smaller ones, the rule has a
+    sampling_ratio that says so, by which few taps are packed where windows are large.
+    """
+    most, ratio = [], RULES[rule].sampling_ratio
+    for size in (400, 800):
+        boxes = np.array([[0, 3.3, 3.3, 3.3 + size, 3.3 + size]])
+        spans = tables_of(boxes, RULES[rule], (2, 2), (1000, 1000), np.float64).spans
+        most.append(np.diff(spans).max())
+    assert (most[0] == most[1]) == (ratio > 0)
+    assert ratio <= 0 or most[1] <= 2 * ratio
 
 
 @pairs(rule=RULES, boxes=["inverted", "coarse columns", "coarse rows"], dtype=DTYPES)

@@ -33,7 +33,9 @@ class Rule:
     """Where the bins of a box lie, and which pixels they weigh: struct rule of ``rules.h``."""
 
     sampling_ratio: int
-    def __init__(self, kind: str, **fields: int) -> None: ...
+    def __init__(
+        self, kind: str, sampling_ratio: int = 0, aligned: bool = False, **fields: int
+    ) -> None: ...
     def numbers(self) -> tuple[int, ...]: ...
 
 class Plan:
