@@ -244,6 +244,7 @@ cdef inline int next_step(Call *call, Py_ssize_t max_boxes) noexcept nogil:
 
 
 cdef inline void compute_task(const Call *call, const Task *task, char *memory) noexcept nogil:
+    """Have the method compute a task; the last argument of a pass only chooses its type."""
     cdef const LevelJob *job = call.jobs + task.level
     cdef const Method *method = call.methods[task.level]
     if job.itemsize == sizeof(float):

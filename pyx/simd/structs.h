@@ -58,7 +58,7 @@ struct target {
 /* The taps of the bins of one axis: bin b has taps spans[2 * b] to spans[2 * b + 1] - 1. */
 struct taps {
     const int32_t *spans;
-    const int32_t *pixel; /* of a tap */
+    const int32_t *pixel; /* of a tap; its slot, where taps alone are packed */
     const void *weight;   /* REAL, of a tap */
 };
 
