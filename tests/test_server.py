@@ -246,3 +246,17 @@ def test_a_refused_upload_is_read_to_its_end(client):
     for _ in range(2):  # the second time, there is nothing to wait for
         asyncio.run(request.drop())
         assert not left
+
+
+def test_load_test_counts(module, monkeypatch):
+    """An answer other than the first one is wrong, and who is turned away comes again."""
+    httpx = pytest.importorskip("httpx")
+    load_test = module("load_test")
+    load = load_test.Load("http://x", (8, 8), 0, 0)
+    monkeypatch.setattr(load_test.time, "sleep", lambda _: None)
+    busy = httpx.Response(503, headers={"retry-after": "3"})
+    answers = iter([httpx.Response(200, content=b"a"), busy, httpx.Response(200, content=b"b")])
+    one = types.SimpleNamespace(post=lambda *_, **__: next(answers))
+    for _ in range(3):
+        load.send(one, False)
+    assert (len(load.times), load.turned_away, load.failed) == (1, 1, {"a wrong answer": 1})

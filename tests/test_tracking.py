@@ -278,6 +278,31 @@ def test_bytecodes_of_functions(counter):
     assert 0 < found["get_num_threads roicy/_machine/_threads.py"] < 100
 
 
+def test_flame_graphs(counter, monkeypatch):
+    """A callee stands on its caller, and what grew is red."""
+    monkeypatch.setitem(sys.modules, "counter", counter)
+    flame = load("flame")
+    head = f"desc: Trigger: Client Request: {CALL}, 2\n"
+    costs = "fn=(1) outer\n1 {}\ncfn=(2) inner<\ncalls=2 0\n* 600\n\nfn=(2)\n5 600\n"
+    svg = flame.drawn(head + costs.format(500), head + costs.format(400))
+    bars = re.findall(r'y="(\d+)" width="([\d.]+)".*?fill="(#\w+)"', svg)
+    low, high = (int(y) for y, _, _ in bars)
+    assert low - high == flame.HEIGHT
+    assert [float(width) for _, width, _ in bars] == [1200, pytest.approx(1200 * 6 / 11, abs=0.1)]
+    assert [fill for _, _, fill in bars] == [flame.colour(1, 2), flame.colour(1, 1)]
+    assert "inner&lt;: itself 600, before 600; 54.5% of all" in svg
+
+
+def test_history_is_kept(history, monkeypatch, tmp_path):
+    monkeypatch.setattr(history, "FILE", tmp_path / "history.json")
+    found = history.read()
+    found["commits"] = {"c2": {"date": 2, "missing": "why"}, "c1": {"date": 1, "counts": {}}}
+    found |= {"versions": VERSIONS, "steps": [{"of": 1}, {"of": 2}], "notes": {"c1": "more"}}
+    history.write(found, ["c1", "c2"])
+    assert history.read() == found
+    assert list(history.read()["commits"]) == ["c1", "c2"]
+
+
 def steps_of(history, values, notes=(), count=12):
     """Return the steps of counts of some of the commits, by their numbers."""
     found = {
