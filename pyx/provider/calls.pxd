@@ -1,7 +1,7 @@
 """Calls of ONNX Runtime.  Statuses become exceptions, and exceptions statuses."""
-from provider.abi cimport (
-    CREATE_STATUS, FAIL, GET_ERROR_MESSAGE, INVALID_ARGUMENT, RELEASE_STATUS, One, Release, Status,
-    api)
+from provider.abi cimport One, Release, Status
+from provider.functions cimport (
+    CREATE_STATUS, FAIL, GET_ERROR_MESSAGE, INVALID_ARGUMENT, RELEASE_STATUS, api)
 from errors cimport NO_MEMORY, Error
 from provider.python cimport follow_with
 

@@ -6,9 +6,9 @@ from libc.string cimport memset
 from errors cimport Error
 from labels.structs cimport ALIGNED, HALF_PIXELS, Labels, LabelsAxis
 from limits cimport MAX_EXACT, MAX_EXTENT
-from provider.abi cimport (
-    GET_TENSOR_DATA, INVALID_ARGUMENT, KERNEL_CONTEXT_OUTPUT, One, Status, api)
+from provider.abi cimport One, Status
 from provider.calls cimport say, status_of
+from provider.functions cimport GET_TENSOR_DATA, INVALID_ARGUMENT, KERNEL_CONTEXT_OUTPUT, api
 from provider.python cimport new
 from provider.tensors cimport (AnyNode, Run, Tensor, dtype_of, is_real, overlapped, read_inputs,
                                size_of, start_session_team)

@@ -21,12 +21,15 @@ from importlib.util import find_spec
 
 import numpy as np
 
-from provider.abi cimport *      # all names in capitals, and types of functions and structs
+from provider.abi cimport (
+    ApiBase, CustomOp, Ep, Factory, Function, Group, Kernel, Make, Many, Named, One, Release,
+    Status)
 from provider.answers cimport (
     Span, create_state, get_input_count, get_input_kind, get_input_type, get_name, get_no_provider,
     get_op_name, get_output_count, get_output_kind, get_output_type, get_registry, get_vendor,
     get_vendor_id, ignore, is_stream_aware, make_none, one, overlap, transfer_none, zero)
 from provider.calls cimport ask, check, failure, say, succeeds, text_of
+from provider.functions cimport *      # api, ep_api, and names in capitals
 from provider.kinds cimport node_of
 from provider.tensors cimport AnyNode
 from provider.python cimport (

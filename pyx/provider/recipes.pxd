@@ -11,8 +11,9 @@ from libc.string cimport memcmp, memcpy, memset
 
 from attention.structs cimport Attention
 from errors cimport Error
-from provider.abi cimport FAIL, INVALID_ARGUMENT, Group, Status
+from provider.abi cimport Group, Status
 from provider.calls cimport say, status_of
+from provider.functions cimport FAIL, INVALID_ARGUMENT
 from provider.python cimport forget
 from provider.tensors cimport (
     Tensor, open_output, overlapped, read_input, size_of, start_session_team)

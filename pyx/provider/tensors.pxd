@@ -2,10 +2,11 @@
 from libc.stdint cimport int64_t
 
 from rows cimport Rows
-from provider.abi cimport (GET_TENSOR_DATA, KERNEL_CONTEXT_INPUT, KERNEL_CONTEXT_INPUT_COUNT,
-                           KERNEL_CONTEXT_OUTPUT, PARALLEL_FOR, TENSOR_TYPE_AND_EXTENTS, One,
-                           Status, api)
+from provider.abi cimport One, Status
 from provider.answers cimport Span, overlap
+from provider.functions cimport (
+    GET_TENSOR_DATA, KERNEL_CONTEXT_INPUT, KERNEL_CONTEXT_INPUT_COUNT, KERNEL_CONTEXT_OUTPUT,
+    PARALLEL_FOR, TENSOR_TYPE_AND_EXTENTS, api)
 from threads cimport ParallelFor, Team
 
 cdef enum:
