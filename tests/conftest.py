@@ -216,12 +216,14 @@ def lying_apart(shape, dtype):
     return np.full((n, c, h + 1, 2 * w), np.nan, dtype)[:, :, 1:, ::2]
 
 
-def random_boxes(rng, images, count, extent, dtype):
-    """Return boxes of all sizes in steps of 1/16 pixel; some are partly off the map or inverted."""
+def random_boxes(rng, images, count, extent, dtype, least=0.3):
+    """Return boxes of all sizes from `least` on, in steps of 1/16 pixel.  Some lie partly off the
+    map, and the second is inverted, as are others, but never all.
+    """
     height, width = extent
     low = rng.uniform(-0.2, 1.0, (count, 2)) * (width, height)
-    size = np.exp(rng.uniform(np.log(0.3), np.log(1.2 * max(height, width)), (count, 2)))
-    size[:: max(count // 3, 1)] *= -0.5
+    size = np.exp(rng.uniform(np.log(least), np.log(1.2 * max(height, width)), (count, 2)))
+    size[1 :: max(count // 3, 2)] *= -0.5
     boxes = np.concatenate([rng.integers(0, images, (count, 1)), low, low + size], axis=1)
     boxes[:, 1:] = np.round(boxes[:, 1:] * 16) / 16
     return boxes.astype(dtype)

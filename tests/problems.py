@@ -15,10 +15,10 @@ SHAPES = {
     "row": (6, 3, 1, 1, 23, (2, 2)),
     "cell": (5, 2, 16, 1, 1, (2, 3)),
     "wide": (4, 1, 2, 3, 200, (1, 30)),
-    "parts": (2, 1, 17, 12, 14, (34, 40)),
-    # boxes in which few rows and columns are read
-    "thin": (4, 2, 17, 60, 70, (2, 3)),
-    "thin bins": (3, 1, 24, 60, 70, (2, 3)),
+    # large boxes in which few rows and columns are read
+    "thin": (5, 2, 17, 60, 70, (2, 3)),
+    "parts": (3, 1, 17, 12, 14, (34, 40)),
+    "thin bins": (5, 1, 24, 60, 70, (2, 3)),
     # few channels, and bins wider than a lane vector
     "scene": (4, 2, 2, 40, 180, (2, 3)),
 }
@@ -32,7 +32,7 @@ PARAMETERS = {
         {"spatial_scale": (0.25, 0.7)},
         {"sampling_ratio": 7, "spatial_scale": 0.7},
     ],
-    "ps_roi_align": [{"sampling_ratio": 2, "spatial_scale": 0.5}, {"spatial_scale": (0.25, 0.4)}],
+    "ps_roi_align": [{"spatial_scale": (0.25, 0.4)}, {"sampling_ratio": 2, "spatial_scale": 0.5}],
     "prroi_pool": [{"spatial_scale": 0.5}, {"spatial_scale": (0.7, 0.25)}],
     "ps_prroi_pool": [{"spatial_scale": 0.5}, {"spatial_scale": (0.25, 0.7)}],
     "ps_roi_pool": [{"spatial_scale": 0.5}, {"spatial_scale": (0.7, 0.25)}],
@@ -75,7 +75,9 @@ def make(rng, name, shape, values, parameters, dtype):
         channels = max(channels // 4, 1)
         of_input = channels * bins[0] * bins[1]
     vertical, horizontal = two_scales(parameters)
-    boxes = random_boxes(rng, images, count, (height / vertical, width / horizontal), dtype)
+    extents = height / vertical, width / horizontal
+    least = max(extents) / 2 if shape.startswith("thin") else 0.3
+    boxes = random_boxes(rng, images, count, extents, dtype, least)
     x, g = (
         VALUES[values](rng, shape).astype(dtype)
         for shape in ((images, of_input, height, width), (count, channels, *bins))

@@ -39,7 +39,7 @@ def test_sums(case, shape, kind, cupy, rng):
     """The forward pass and both gradients agree with those of the CPU."""
     dtype, layout = kind
     name, parameters = case
-    x, boxes, bins = make(rng, name, shape, parameters["spatial_scale"], dtype)
+    x, boxes, bins = make(rng, name, shape, parameters.get("spatial_scale", 1), dtype)
     x = to_layout(x, layout)
     options = {**parameters, "layout": layout}
     expected = check_agrees(cupy, operator(name), x, boxes, bins, **options)
@@ -68,7 +68,7 @@ def test_recorded(case, emulated):
 @pairs(shape=SHAPES, parameters=PARAMETERS["roi_pool"], **RUNS)
 def test_roi_pool(shape, parameters, kind, cupy, rng):
     dtype, layout = kind
-    x, boxes, bins = make(rng, "roi_pool", shape, parameters["spatial_scale"], dtype)
+    x, boxes, bins = make(rng, "roi_pool", shape, parameters.get("spatial_scale", 1), dtype)
     x[0, :, -1] = np.nan
     given = to_layout(x, layout), boxes, bins
     options = {"layout": layout, **parameters}

@@ -20,9 +20,11 @@ from conftest import (
 from problems import PARAMETERS, assert_within, cases, definition, make
 
 import roicy
+from roicy import _cpu
 from roicy._kernels import methods
 
 METHODS = methods.names()
+NOTHING, WHOLE, TAPS = range(3)  # ways, as in pyx/plan/structs.pxd
 MAXIMA = [(name, given) for name in ("roi_pool", "roi_align_max") for given in PARAMETERS[name]]
 
 
@@ -94,6 +96,20 @@ def assert_all_methods(name, x, boxes, grad, parameters, wanted=None):
                 if wanted and which in wanted:
                     assert_within(found, *wanted[which], x.dtype.type)
     return fitting
+
+
+def test_cases_read_pixels(monkeypatch, rng):
+    """Each case has boxes that read pixels, and in some cases few rows and columns are read."""
+    plans, forward, ways = [], _cpu.forward, set()
+    monkeypatch.setattr(_cpu, "forward", lambda plan, *a: (plans.append(plan), forward(plan, *a)))
+    for name, *case, parameters in cases():
+        x, boxes, grad = make(rng, name, *case, parameters, np.float32)
+        operator(name)(x, boxes, grad.shape[2:], **parameters)
+        found = set(plans[-1].tables().ways)
+        reads_none = name == "ps_roi_pool" and x.shape[2] == 1  # it leaves out the last row
+        assert reads_none or found - {NOTHING}, (name, *case)
+        ways |= found
+    assert {WHOLE, TAPS} <= ways
 
 
 @pairs(case=cases(), dtype=DTYPES, isa=ISAS)

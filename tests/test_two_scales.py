@@ -66,7 +66,7 @@ def test_pyramid(dtype, layout, isa, rng):
     scales = [(1 / 2, 1 / 8), (1 / 4, 1 / 16)]
     sides = [(32, 40), (16, 20)]
     maps = [to_layout(rng.standard_normal((2, 9, *side)).astype(dtype), layout) for side in sides]
-    boxes = random_boxes(rng, 2, 60, (64, 320), dtype)
+    boxes = random_boxes(rng, 2, 60, (64, 320), dtype, least=4)
     boxes[:, 3:] = np.maximum(boxes[:, 3:], boxes[:, 1:3] + 1)
     options = {"sampling_ratio": 2, "layout": layout}
     pyramid = {"canonical_scale": 80, "canonical_level": 3}

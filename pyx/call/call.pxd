@@ -62,7 +62,7 @@ cdef struct Call:
     int32_t bad                    # 1 once an index of no pixel was met
     # the plan
     int32_t *order                 # boxes by level, image and place
-    Py_ssize_t *starts             # [levels * images + 1]: where those of each image begin
+    Py_ssize_t *starts             # [levels * images + 2]: where those of each image begin
     const Method **methods         # of each level, or NULL where it has no boxes
     Tasks tasks
     int threads                    # that carry out this step

@@ -59,7 +59,7 @@ cdef extern from "labels/regions.h":
         int32_t *rows
 
     enum:
-        LABELS_TOGETHER
+        LABELS_TOGETHER            # bytes of a row that are compared at once
 
     void regions_add_rows(
         const Labels *job, const LabelsPart *part, Region *regions) noexcept nogil

@@ -30,7 +30,8 @@ cdef inline void contract(
         real *bins, Stream *queue) noexcept nogil:
     """bins = the weighted sums of a window, along the first axis and then along the second.
 
-    pixels: where the window's first pixel along the second axis would lie at pixel 0 of the first.
+    pixels: where pixel 0 along the first axis, and the window's first one along the second, would
+    lie in the tile, since taps count pixels of the map.
     Results of the box before are streamed meanwhile, half of them before each axis.
     """
     cdef Py_ssize_t lanes = LANE_BYTES // sizeof(real), row = second.count * lanes

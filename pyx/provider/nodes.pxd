@@ -41,7 +41,7 @@ cdef struct Inputs:                # places among the inputs; -1: there is none
     int images                     # of each box
     int size                       # of the output
     int chosen                     # the number of the level of each box
-    int begin                      # what the output begins as
+    int begin                      # what the output is, behind the rows of boxes
 
 
 cdef struct RoiNode:
