@@ -35,7 +35,7 @@ def problem(rng, name, dtype=torch.float32):
     """Return (maps, boxes, scale) of an image of 30 x 68."""
     sides = [(15, 17), (8, 9)] if name == PYRAMID else [(15, 17)]
     maps = [torch.from_numpy(rng.standard_normal((2, 8, *side))).to(dtype) for side in sides]
-    boxes = random_boxes(rng, 2, 12, (30, 68), np.float64)
+    boxes = random_boxes(rng, 2, 12, (30, 68), np.float64, least=6)
     # neither empty nor on whole pixels
     boxes[:, 1:3] += 0.13
     boxes[:, 3:] = np.maximum(boxes[:, 3:], boxes[:, 1:3] + 3.37)
