@@ -145,9 +145,9 @@ static FORCE_INLINE struct interval crop_interval_of(const struct crop_axis *axi
 
 /* The intervals of `count` output pixels from `first` on. */
 static NOINLINE void crop_intervals(const struct crop_axis *axis, int32_t first, int count,
-                                    struct interval *spans) {
+                                    struct interval *intervals) {
     for (int i = 0; i < count; i++)
-        spans[i] = crop_interval_of(axis, first + i);
+        intervals[i] = crop_interval_of(axis, first + i);
 }
 
 #endif

@@ -7,8 +7,9 @@
 #include "simd/simd.h"
 
 /* Completes the sums of `count` output columns, which have neither scale nor bias yet, and adds the
-   padding where intervals cover the frame in part; rows: their spans, or NULL for no padding. */
-static NOINLINE void crop_complete(const struct sums *to, int count, const struct interval *spans,
+   padding where intervals cover the frame in part; rows: their intervals, or NULL for no
+   padding. */
+static NOINLINE void crop_complete(const struct sums *to, int count, const struct interval *columns,
                                    const struct interval *rows, const struct crop_pixels *pixels) {
     float cover[CROP_ROWS];
     for (int l = 0; rows && l < CROP_ROWS; l++)
@@ -18,7 +19,7 @@ static NOINLINE void crop_complete(const struct sums *to, int count, const struc
         for (int q = 0; q < count; q++) {
             float *column = (float *)to->sums + (q * to->stride + to->place[c]) * CROP_ROWS;
             for (int l = 0; rows && l < CROP_ROWS; l++)
-                column[l] = FUSED_float(1 - spans[q].cover * cover[l], pad, column[l]);
+                column[l] = FUSED_float(1 - columns[q].cover * cover[l], pad, column[l]);
             for (int l = 0; l < CROP_ROWS; l++)
                 column[l] = FUSED_float(column[l], scale, bias);
         }

@@ -8,7 +8,7 @@ SHARED(void, crop_complete,
 SHARED(void, crop_store,
        (const float *sums, int rows, int count, char *to, const struct crop_target *target))
 SHARED(void, crop_intervals,
-       (const struct crop_axis *axis, int32_t first, int count, struct interval *spans))
+       (const struct crop_axis *axis, int32_t first, int count, struct interval *intervals))
 SHARED(void, crop_convert,
        (const struct frame *frame, ptrdiff_t y, ptrdiff_t x, ptrdiff_t count, uint8_t *to))
 SHARED(void, warp_set,

@@ -8,13 +8,13 @@ from simd.structs cimport Interval, Sums
 cdef extern from "images/table.h":
     ctypedef struct ImageTable "struct image_table":
         void (*crop_complete)(
-            const Sums *to, int count, const Interval *spans, const Interval *rows,
+            const Sums *to, int count, const Interval *columns, const Interval *rows,
             const CropPixels *pixels) noexcept nogil
         void (*crop_store)(
             const float *sums, int rows, int count, char *to,
             const CropTarget *target) noexcept nogil
         void (*crop_intervals)(
-            const Axis *axis, int32_t first, int count, Interval *spans) noexcept nogil
+            const Axis *axis, int32_t first, int count, Interval *intervals) noexcept nogil
         void (*crop_convert)(
             const Frame *frame, Py_ssize_t y, Py_ssize_t x, Py_ssize_t count,
             uint8_t *to) noexcept nogil

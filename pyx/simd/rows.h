@@ -10,9 +10,9 @@
 #include "simd/vector.h"
 
 /* The kinds of lines; functions that are inlined know them. */
-enum { SPANS, TRIANGLES, LISTED };
+enum { INTERVALS, TRIANGLES, LISTED };
 static FORCE_INLINE int kind_of_lines(const struct lines *lines) {
-    return !lines->intervals ? LISTED : lines->triangles ? TRIANGLES : SPANS;
+    return !lines->intervals ? LISTED : lines->triangles ? TRIANGLES : INTERVALS;
 }
 
 /* The number of taps of line i. */

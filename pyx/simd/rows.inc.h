@@ -49,15 +49,15 @@ static FORCE_INLINE void NAME(sum_line)(VECTOR *sums, const char *from, ptrdiff_
     UNROLLED(16)
     for (int j = 0; j < count; j++)
         sums[j] = NAME(load_line)(at, kind, j) * by;
-    for (ptrdiff_t t = 1; t < taps - (of == SPANS); t++) {
+    for (ptrdiff_t t = 1; t < taps - (of == INTERVALS); t++) {
         at = of == LISTED ? from + pixel_of_line(lines, i, t, of) * stride : at + stride;
-        if (kind == BYTE && of == SPANS)
+        if (kind == BYTE && of == INTERVALS)
             prefetch_l2((const char *)((uintptr_t)at + (uintptr_t)ahead));
         REAL weight =
-            of == SPANS ? lines->intervals[i].middle : NAME(weight_of_line)(lines, i, t, of);
+            of == INTERVALS ? lines->intervals[i].middle : NAME(weight_of_line)(lines, i, t, of);
         NAME(add_line)(sums, at, kind, weight, count);
     }
-    if (of == SPANS && taps > 1) { /* the last has a weight of its own */
+    if (of == INTERVALS && taps > 1) { /* the last has a weight of its own */
         at += stride;
         if (kind == BYTE)
             prefetch_l2((const char *)((uintptr_t)at + (uintptr_t)ahead));
@@ -192,8 +192,8 @@ static FORCE_INLINE void NAME(fill_strip)(const struct source *source, const str
 
 static NOINLINE void NAME(sum_strip)(const struct source *source, const struct lines *lines,
                                      int rows, const struct strip *strip) {
-    if (kind_of_lines(lines) == SPANS)
-        NAME(fill_strip)(source, lines, rows, strip, SPANS);
+    if (kind_of_lines(lines) == INTERVALS)
+        NAME(fill_strip)(source, lines, rows, strip, INTERVALS);
     else if (kind_of_lines(lines) == TRIANGLES)
         NAME(fill_strip)(source, lines, rows, strip, TRIANGLES);
     else
@@ -234,8 +234,8 @@ static NOINLINE void NAME(sum_part)(const struct strip *strip, const struct line
             memset(sums, 0, LANE_BYTES);
         for (ptrdiff_t x = low; x <= high; x++) {
             const REAL *at = from + (x - strip->low) * strip->channels * LANES;
-            REAL weight =
-                NAME(weight_of_line)(lines, q, x - span->low, lines->triangles ? TRIANGLES : SPANS);
+            REAL weight = NAME(weight_of_line)(lines, q, x - span->low,
+                                               lines->triangles ? TRIANGLES : INTERVALS);
             for (int l = 0; l < LANES; l++)
                 sums[l] = x == span->low ? at[l] * weight : NAME(FUSED)(at[l], weight, sums[l]);
         }
@@ -270,8 +270,8 @@ static FORCE_INLINE void NAME(sum_some_columns)(const struct strip *strip,
 
 static NOINLINE void NAME(sum_strip_columns)(const struct strip *strip, const struct lines *lines,
                                              int count, const struct sums *to) {
-    if (kind_of_lines(lines) == SPANS)
-        NAME(sum_some_columns)(strip, lines, count, to, SPANS);
+    if (kind_of_lines(lines) == INTERVALS)
+        NAME(sum_some_columns)(strip, lines, count, to, INTERVALS);
     else if (kind_of_lines(lines) == TRIANGLES)
         NAME(sum_some_columns)(strip, lines, count, to, TRIANGLES);
     else
