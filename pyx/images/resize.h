@@ -258,8 +258,8 @@ static NOINLINE void resize_to_rows(const uint8_t *from, int lines, int rows, ui
 #undef WIDE
 #endif
 
-/* Looks `count` bytes up, `pitch` apart, or padding if there are none.  Results are `stride`
-   apart. */
+/* Looks `count` bytes up, `pitch` apart, or padding if there are none; results are `stride` apart.
+ */
 #define LOOK_UP(type)                                                                              \
     static FORCE_INLINE void resize_look_up_##type(const uint8_t *from, int pitch, int count,      \
                                                    const char *table, char *to,                    \

@@ -19,7 +19,7 @@ from tuning cimport STRIP_BYTES
 cdef struct Axis:                  # one axis of the bins at hand
     Taps taps
     int bins
-    Py_ssize_t bin_stride          # of the results, in elements
+    Py_ssize_t bin_stride            # of the results, in elements
     Py_ssize_t stride              # from pixel to pixel, in elements
     Py_ssize_t low                 # the first pixel of the window
     Py_ssize_t count               # and how many there are

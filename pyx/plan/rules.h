@@ -35,7 +35,8 @@ enum rule_kind { RULE_KINDS(RULE_KIND) RULE_COUNT };
 
 /* The fields of a rule.  All are ints: calls compare them, and the GPU takes them, as a row of
    int32.  By `inclusive` the pixel of the second corner belongs to a box of whole pixels, and the
-   last of single samples lies on that corner, however sizes of bins round. */
+   last of single samples lies on that corner, however
+   sizes of bins round. */
 #define RULE_FIELDS(FIELD)                                                                         \
     FIELD(kind)                                                                                    \
     FIELD(sampling_ratio) /* samples per bin and axis; 0 or less: ceil(size of a bin) */           \

@@ -27,7 +27,7 @@ from plan.sparse cimport count_sparse_taps, max_sparse_taps, sparse_tables
 from plan.structs cimport (
     GRAD_BOXES, PIXEL_SPANS, SAMPLES, SEPARABLE, SPARSE_TAPS, LevelJob, Tables)
 from simd.structs cimport ASSERT, PLANTED
-from threads cimport Team, run_tasks, share_tasks, workers_of
+from threads cimport Team, share_tasks, workers_of
 from tuning cimport FEW_TAPS_GAIN, MAX_COLUMNS, SLOPE_BLOCKS
 
 cdef enum:
@@ -442,6 +442,8 @@ cdef inline int transpose_tables(LevelJob *job, int threads, Team *team) noexcep
     cdef Py_ssize_t i, longest = 1
     cdef Tables *tables = &job.tables
     cdef Transposed shared
+    cdef int32_t *next_bin
+    cdef int failed
     tables.counts = <int32_t*>allocate(tables, 2 * tables.count, sizeof(int32_t))
     tables.pixels = <int32_t*>allocate(tables, tables.taps, sizeof(int32_t))
     tables.pixel_spans = <int32_t*>allocate(tables, 2 * tables.taps, sizeof(int32_t))
@@ -449,12 +451,17 @@ cdef inline int transpose_tables(LevelJob *job, int threads, Team *team) noexcep
     tables.bin_weight = allocate(tables, tables.taps, job.itemsize)
     for i in range(0, 4 * tables.count, 2):
         longest = max(longest, tables.windows[i + 1] - tables.windows[i])
-    if not all_made(tables):
+    threads = workers_of(
+        threads if tables.count * (job.ph + job.pw) >= MIN_PARALLEL_BINS else 1, team)
+    next_bin = <int32_t*>allocated(threads * longest, sizeof(int32_t))
+    if next_bin == NULL or not all_made(tables):
+        free(next_bin)
         return -1
     shared.tables, shared.ph, shared.pw, shared.itemsize = tables, job.ph, job.pw, job.itemsize
-    return run_tasks(&shared, (tables.count + BOXES_AT_ONCE - 1) // BOXES_AT_ONCE,
-                     threads if tables.count * (job.ph + job.pw) >= MIN_PARALLEL_BINS else 1,
-                     longest * sizeof(int32_t), transpose_some, team)
+    failed = share_tasks(&shared, (tables.count + BOXES_AT_ONCE - 1) // BOXES_AT_ONCE, threads,
+                         <char*>next_bin, longest * sizeof(int32_t), transpose_some, team)
+    free(next_bin)
+    return failed
 
 
 # ------------------------------------------------------------------------- few taps

@@ -129,8 +129,9 @@ static NOINLINE void NAME(sum_loaded)(const struct source *source, const struct 
         }
 }
 
-/* Transposes a lane vector of rows of `count` sums, `stride` apart, to lane vectors that are
-   `to_stride` apart. */
+/* Transposes a lane vector of rows of `count` sums, `stride` apart, to lane vectors, `to_stride`
+ * apart.
+ */
 static FORCE_INLINE void NAME(transpose_lines)(const REAL *from, ptrdiff_t stride, int count,
                                                REAL *to, ptrdiff_t to_stride) {
     enum { n = VECTOR_LANES };
