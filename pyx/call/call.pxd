@@ -18,12 +18,10 @@ from errors cimport NO_MEMORY, WRONG_PLAN, WRONG_VALUE, fail
 from plan.boxes cimport free_boxes
 from plan.facts cimport has_no_work
 from plan.memory cimport allocated, zeros_for
-from plan.method cimport Method
 from plan.order cimport sort_boxes
-from plan.rules cimport LevelRule, RuleNumbers, TableInputs
 from plan.scratch cimport set_sizes, store_for
 from plan.structs cimport (COPY_PER_BOX, GRAD_BOXES, GRAD_INPUT, MAX_PIXEL_GRAD, SPARSE_TAPS,
-                           Boxes, LevelJob, Map, Task, Tasks, writes_maps)
+                           Call, LevelJob, Map, Task, writes_maps)
 from plan.tables cimport (find_few_taps, free_tables, make_tables, transpose_tables,
                           whole_map_tables)
 from plan.tasks cimport list_tasks
@@ -36,62 +34,26 @@ cdef enum:
     PARTIAL_SUMS_BYTES = 16 << 20  # of the gradients of the boxes of a step            # no record
 
 
-cdef struct Call:
-    # what is asked for
-    int purpose
-    bint position_sensitive        # each bin has channels of its own
-    int ph
-    int pw
-    int itemsize                   # of the type of the computation
-    RuleNumbers rule
-    LevelRule level_rule           # which level a box is pooled from; all zeros for one map
-    Py_ssize_t levels
-    LevelJob *jobs                 # [levels]; `map` and `scale` are the caller's to set
-    Py_ssize_t input_channels
-    Py_ssize_t channels            # of the output
-    Boxes boxes
-    int max_threads
-    Team *team
-    Py_ssize_t max_boxes           # of a level in a step; tests take few
-    # results beside those that jobs know
-    char *small                    # the output in a type of 2 or fewer bytes, or NULL
-    int small_dtype                # NumPy's character of that type
-    void *grad_boxes               # [boxes][grad_columns], of which a box has the last
-    Py_ssize_t grad_columns
-    bint trusts_argmax             # indices are checked as they are used, and not before
-    int32_t bad                    # 1 once an index of no pixel was met
-    # the plan
-    int32_t *order                 # boxes by level, image and place
-    Py_ssize_t *starts             # [levels * images + 2]: where those of each image begin
-    const Method **methods         # of each level, or NULL where it has no boxes
-    Tasks tasks
-    int threads                    # that carry out this step
-    Py_ssize_t scratch_bytes       # of each
-    bint begun
-    bint ready                     # a step is planned and waits to be run
-    bint done                      # there is no further step
-    Py_ssize_t steps
-
-
 # --- Describing a call
 
 cdef inline int make_levels(Call *call, Py_ssize_t levels) noexcept nogil:
-    """Make room for what is known of each level."""
+    """Make room for what is known of each level, which then knows where the call is."""
+    cdef Py_ssize_t level
     call.jobs = <LevelJob*>zeros_for(levels, sizeof(LevelJob))
-    call.methods = <const Method**>zeros_for(levels, sizeof(Method*))
+    if call.jobs == NULL:
+        return -1
     call.levels = levels
-    return -1 if call.jobs == NULL or call.methods == NULL else 0
+    for level in range(levels):
+        call.jobs[level].call = call
+    return 0
 
 
 cdef inline bint set_channels(Call *call) noexcept nogil:
     """Set the channels of the output; False if those of the input are no multiple of the bins."""
     cdef Py_ssize_t bins = <Py_ssize_t>call.ph * call.pw
-    call.channels = call.input_channels
-    if call.position_sensitive:
-        if call.channels % bins:
-            return False
-        call.channels //= bins
-    return True
+    call.channels_per_output = bins if call.position_sensitive else 1
+    call.channels = call.input_channels // call.channels_per_output
+    return call.input_channels % call.channels_per_output == 0
 
 
 cdef inline void set_result(Call *call, void *result, Strides strides) noexcept nogil:
@@ -101,12 +63,12 @@ cdef inline void set_result(Call *call, void *result, Strides strides) noexcept 
     cdef int store = store_for(<double>call.boxes.count * call.channels * call.ph * call.pw
                                * call.itemsize)
     cdef const Map *map
+    call.result, call.out_strides = result, strides
     for level in range(call.levels):
         map = &call.jobs[level].map
         if writes:
             store = store_for(<double>map.images * call.input_channels * map.rows * map.columns
                               * map.itemsize)
-        call.jobs[level].result, call.jobs[level].out_strides = result, strides
         call.jobs[level].store = store
 
 
@@ -121,7 +83,6 @@ cdef inline void end(Call *call) noexcept nogil:
     free(call.order)
     free(call.starts)
     free(call.jobs)
-    free(call.methods)
 
 
 # --- Boxes
@@ -130,19 +91,8 @@ cdef inline int begin(Call *call) noexcept nogil:
     """Give each level its boxes."""
     cdef Py_ssize_t count = call.boxes.count, lists = call.levels * call.jobs.map.images, i
     cdef int32_t *keys
-    cdef LevelJob *job
-    cdef const Isa *isa
-    for i in range(call.levels):
-        job = &call.jobs[i]
-        job.ph, job.pw, job.itemsize = call.ph, call.pw, call.itemsize
-        job.lanes = LANE_BYTES // call.itemsize
-        isa = tables + (call.itemsize == sizeof(double))
-        job.simd = isa.simd
-        job.channels, job.channels_per_output = call.channels, 1
-        job.purpose, job.position_sensitive = call.purpose, call.position_sensitive
-        job.box_numbers = call.boxes.width
-        if call.position_sensitive:
-            job.channels_per_output = <Py_ssize_t>call.ph * call.pw
+    cdef const Isa *isa = tables + (call.itemsize == sizeof(double))
+    call.simd, call.lanes = isa.simd, LANE_BYTES // call.itemsize
     call.done = call.begun = True
     if count == 0:
         return 0
@@ -155,7 +105,7 @@ cdef inline int begin(Call *call) noexcept nogil:
     if keys == NULL or call.order == NULL or call.starts == NULL:
         free(keys)
         return -1
-    sort_boxes(call.jobs, call.levels, &call.boxes, &call.level_rule, keys, call.order, call.starts)
+    sort_boxes(call, keys)
     free(keys)
     for i in range(call.levels):
         call.done = call.done and has_no_work(&call.jobs[i])
@@ -171,30 +121,26 @@ cdef inline bint has_boxes_left(const LevelJob *job) noexcept nogil:
 cdef inline int tabulate(Call *call, Py_ssize_t level, Py_ssize_t max_boxes) noexcept nogil:
     """Make the tables of the next boxes of a level, and take a method."""
     cdef LevelJob *job = &call.jobs[level]
-    cdef TableInputs inputs
     cdef Py_ssize_t few = 0
-    cdef const Method *method
     cdef const char *reason
     set_sizes(job)
     if call.purpose == MAX_PIXEL_GRAD:      # reads argmax, and so needs no taps
         if whole_map_tables(job) < 0:
             return -1
     else:
-        inputs.rule, inputs.job, inputs.boxes = call.rule, job, &call.boxes
-        inputs.team = call.team
-        if make_tables(&inputs, max_boxes, call.max_threads) < 0:
+        if make_tables(job, max_boxes) < 0:
             return -1
         if job.tables.tap_kind != SPARSE_TAPS and not writes_maps(call.purpose):
-            few = find_few_taps(&inputs)
+            few = find_few_taps(job)
             if few < 0:
                 return -1
-    call.methods[level] = method = method_of(job, few, &reason)
-    if method == NULL:
+    job.method = method_of(job, few, &reason)
+    if job.method == NULL:
         return fail(WRONG_PLAN, "no method fits")
     if reason != NULL:
-        return fail(WRONG_VALUE, "method '%s' is unfit: %s", method.name, reason)
+        return fail(WRONG_VALUE, "method '%s' is unfit: %s", job.method.name, reason)
     if call.purpose != MAX_PIXEL_GRAD:
-        method.prepare(job)
+        job.method.prepare(job)
     return 0
 
 
@@ -202,7 +148,7 @@ cdef inline int make_tasks(Call *call) noexcept nogil:
     """Divide the work of the tables at hand among threads, and lay out their scratch."""
     cdef Py_ssize_t level
     cdef LevelJob *job
-    call.threads = list_tasks(&call.tasks, call.jobs, call.methods, call.levels, call.max_threads)
+    call.threads = list_tasks(call)
     if call.threads < 0:
         return -1
     call.scratch_bytes = 0
@@ -210,10 +156,10 @@ cdef inline int make_tasks(Call *call) noexcept nogil:
         job = &call.jobs[level]
         if job.tables.count == 0:
             continue
-        call.methods[level].size_scratch(job, &call.tasks, level)
+        job.method.size_scratch(job)
         if (call.purpose == GRAD_INPUT and job.tables.tap_kind != SPARSE_TAPS
                 and not call.position_sensitive):
-            if transpose_tables(job, call.threads, call.team) < 0:
+            if transpose_tables(job) < 0:
                 return -1
         call.scratch_bytes = max(call.scratch_bytes, job.scratch.size)
     return 0
@@ -246,23 +192,23 @@ cdef inline int next_step(Call *call, Py_ssize_t max_boxes) noexcept nogil:
 cdef inline void compute_task(const Call *call, const Task *task, char *memory) noexcept nogil:
     """Have the method compute a task; the last argument of a pass only chooses its type."""
     cdef const LevelJob *job = call.jobs + task.level
-    cdef const Method *method = call.methods[task.level]
-    if job.itemsize == sizeof(float):
-        method.passes[job.purpose].of_float(job, task, memory, 0)
+    if call.itemsize == sizeof(float):
+        job.method.passes[call.purpose].of_float(job, task, memory, 0)
     else:
-        method.passes[job.purpose].of_double(job, task, memory, 0)
+        job.method.passes[call.purpose].of_double(job, task, memory, 0)
 
 
 cdef inline void run_task(const void *given, Py_ssize_t i, char *memory) noexcept nogil:
     cdef const Call *call = <const Call*>given
     cdef const Task *task = call.tasks.items + i
+    cdef const LevelJob *job = call.jobs + task.level
     cdef Task part
     if task.load != COPY_PER_BOX:
         compute_task(call, task, memory)
         return
     part = task[0]
     part.stop_box = task.first_box
-    while call.methods[task.level].next_copy(call.jobs + task.level, task, &part):
+    while job.method.next_copy(job, task, &part):
         compute_task(call, &part, memory)
 
 
@@ -350,10 +296,10 @@ cdef inline int finish(Call *call) noexcept nogil:
 
     It is done last, since nothing is to be written if a plan lacks memory.
     """
-    clear_empty_levels(call.jobs, call.levels, call.input_channels)
+    clear_empty_levels(call)
     if call.small == NULL:
         return 0
-    return narrow_numbers(<const float*>call.jobs.result, call.small, call.small_dtype,
+    return narrow_numbers(<const float*>call.result, call.small, call.small_dtype,
                           call.boxes.count * call.channels * call.ph * call.pw, call.max_threads,
                           call.team)
 

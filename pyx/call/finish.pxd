@@ -3,7 +3,7 @@ from libc.stdint cimport int32_t
 from libc.string cimport memset
 
 from plan.facts cimport has_no_work
-from plan.structs cimport GRAD_BOXES, MAX_SAMPLE_GRAD, LevelJob, writes_maps
+from plan.structs cimport GRAD_BOXES, MAX_SAMPLE_GRAD, Call, LevelJob, writes_maps
 from simd.structs cimport Strides
 
 
@@ -30,33 +30,33 @@ cdef inline void fill(
 
 cdef inline void clear_rows(const LevelJob *job) noexcept nogil:
     """Set the outputs of the boxes of a level to 0, and their argmax to -1."""
-    cdef Py_ssize_t[4] extents = [1, job.channels, job.ph, job.pw]
+    cdef Py_ssize_t[4] extents = [1, job.call.channels, job.call.ph, job.call.pw]
     cdef Py_ssize_t i, k
     for i in range(job.order.count):
         k = job.order.boxes[i]
-        fill(<char*>job.result + k * job.out_strides.image * job.itemsize, extents,
-             job.out_strides, job.itemsize, 0)
+        fill(<char*>job.call.result + k * job.call.out_strides.image * job.call.itemsize, extents,
+             job.call.out_strides, job.call.itemsize, 0)
         if job.maxima.argmax != NULL:
             fill(<char*>(job.maxima.argmax + k * job.maxima.argmax_strides.image), extents,
                  job.maxima.argmax_strides, sizeof(int32_t), 255)
 
 
-cdef inline void clear_map(const LevelJob *job, Py_ssize_t channels) noexcept nogil:
+cdef inline void clear_map(const LevelJob *job) noexcept nogil:
     """Set the gradient of a map to 0."""
-    cdef Py_ssize_t[4] extents = [job.map.images, channels, job.map.rows, job.map.columns]
-    if job.purpose == MAX_SAMPLE_GRAD:
-        fill(<char*>job.maxima.grad_input, extents, job.maxima.grad_strides, job.itemsize, 0)
+    cdef Py_ssize_t[4] extents = [
+        job.map.images, job.call.input_channels, job.map.rows, job.map.columns]
+    if job.call.purpose == MAX_SAMPLE_GRAD:
+        fill(<char*>job.maxima.grad_input, extents, job.maxima.grad_strides, job.call.itemsize, 0)
     else:
         fill(job.map.data, extents, job.map.strides, job.map.itemsize, 0)
 
 
-cdef inline void clear_empty_levels(
-        const LevelJob *jobs, Py_ssize_t levels, Py_ssize_t channels) noexcept nogil:
-    """Write the results of levels without work.  channels: of the maps."""
+cdef inline void clear_empty_levels(const Call *call) noexcept nogil:
+    """Write the results of levels without work."""
     cdef Py_ssize_t level
-    for level in range(levels if jobs.purpose != GRAD_BOXES else 0):
-        if has_no_work(&jobs[level]):
-            if writes_maps(jobs.purpose):
-                clear_map(&jobs[level], channels)
+    for level in range(call.levels if call.purpose != GRAD_BOXES else 0):
+        if has_no_work(&call.jobs[level]):
+            if writes_maps(call.purpose):
+                clear_map(&call.jobs[level])
             else:
-                clear_rows(&jobs[level])
+                clear_rows(&call.jobs[level])

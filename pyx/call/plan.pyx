@@ -15,7 +15,7 @@ import numpy as np
 
 from call.arrays cimport (are_plain_rows, disjoint, has_buffer, is_plain_map, on_elements, rows_of,
                           set_map)
-from call.call cimport (Call, begin, compute, end, make_levels, next_step, set_channels,
+from call.call cimport (begin, compute, end, make_levels, next_step, set_channels,
                         set_result as set_result_of)
 from call.copies cimport copied_tables
 from call.cost cimport is_brief
@@ -26,7 +26,7 @@ from plan.memory cimport zeros_for
 from plan.rules cimport (RULE_COUNT, LevelRule, RuleNumbers, level_of, level_rule, rule_fields,
                          rule_names)
 from plan.structs cimport (FORWARD, GRAD_BOXES, GRAD_INPUT, MAX_PIXEL, MAX_PIXEL_GRAD, MAX_SAMPLE,
-                           MAX_SAMPLE_GRAD, LevelJob, Map)
+                           MAX_SAMPLE_GRAD, Call, LevelJob, Map)
 from simd.structs cimport Strides
 from threads cimport Team, run_call, start_team
 
@@ -536,7 +536,7 @@ cdef class Plan:
         self.set_result(grad_output, False)
         self.set_argmax(argmax)
         # also where there is one bin
-        self.call.jobs.out_strides.x = self.call.channels if self.last else 1
+        self.call.out_strides.x = self.call.channels if self.last else 1
         self.call.trusts_argmax = trusts_argmax
         run_call(compute, &self.call, is_brief(&self.call))
         return self.call.bad != 0
@@ -579,7 +579,7 @@ cdef class Plan:
 
     def method(self, Py_ssize_t level=0):
         """The name of the method of a level."""
-        return self.call.methods[level].name.decode()
+        return self.call.jobs[level].method.name.decode()
 
     def tasks_made(self):
         """The tasks of this step, as dictionaries of what struct Task has."""

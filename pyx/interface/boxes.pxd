@@ -3,10 +3,10 @@ from libc.math cimport fabs, isfinite, isnan, trunc
 from libc.stdio cimport snprintf
 from libc.stdlib cimport strtod
 
-from call.call cimport Call
 from errors cimport WRONG_VALUE, fail
 from limits cimport MAX_EXACT
 from plan.boxes cimport add_rows, number_is_image, reserve
+from plan.structs cimport Call
 from rows cimport Rows, number_at
 
 cdef struct Number:

@@ -10,7 +10,7 @@ from libc.stdio cimport snprintf
 from libc.stdlib cimport free
 from libc.string cimport memset
 
-from call.call cimport Call, end, make_levels, set_channels, set_result
+from call.call cimport end, make_levels, set_channels, set_result
 from errors cimport WRONG_VALUE, Error, fail, last_error as error, raise_last
 from interface.arrays cimport (Text, check_distinct, check_memory, contiguous, copy, has_shape,
                                overlap, pack, spell_shape, strides_of)
@@ -18,7 +18,7 @@ from interface.boxes cimport Number, spell_number, take_boxes
 from limits cimport MAX_EXTENT, MAX_SIDE
 from plan.memory cimport zeros_for
 from plan.rules cimport RULE_INTEGRATED, RULE_QUANTISED, RULE_SAMPLED
-from plan.structs cimport FORWARD, GRAD_BOXES, MAX_PIXEL, MAX_PIXEL_GRAD, Map
+from plan.structs cimport FORWARD, GRAD_BOXES, MAX_PIXEL, MAX_PIXEL_GRAD, Call, Map
 from roicy._kernels.machine cimport most_threads
 from roicy._kernels.plan cimport compute_call
 from rows cimport Rows

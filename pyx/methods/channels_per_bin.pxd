@@ -15,11 +15,11 @@ from passes.walk cimport (Lanes, Part, Walk, bins_of_part, parts_of, scratch_of,
 from passes.tile cimport bin_tile_bytes, load, load_bins, open_tile, store_bins
 from passes.windows cimport sum_block
 from plan.facts cimport TILE_PIXELS, rows_contiguous
-from plan.method cimport Cover, Method, Shares, Work, set_pass
 from plan.scratch cimport most_tile_bytes, size_tiles, slope_pixels
 from plan.spans cimport clip
-from plan.structs cimport (COPY_ONCE, FORWARD, GRAD_BOXES, GRAD_INPUT, TAPS, WHOLE, LevelJob, Task,
-                           Tasks)
+from plan.structs cimport (
+    COPY_ONCE, FORWARD, GRAD_BOXES, GRAD_INPUT, TAPS, WHOLE, Cover, LevelJob, Method, Shares,
+    Task, Tasks, Work, set_pass)
 from plan.tasks cimport ceiling, set_rectangles
 from plan.ways cimport has_few_taps, set_ways, way_of_window
 from simd.structs cimport (BINS_TOGETHER, DIRECT, LANE_BYTES, Target, Taps, View, Window,
@@ -34,7 +34,7 @@ cdef enum:
 
 
 cdef inline const char *unfit(const LevelJob *job) noexcept nogil:
-    if job.position_sensitive:
+    if job.call.position_sensitive:
         return NULL
     return "all bins have the same channels"
 
@@ -90,11 +90,11 @@ cdef inline Shares shares_to_write(const LevelJob *job, const Work *work) noexce
     return shares
 
 
-cdef inline void size_scratch(LevelJob *job, const Tasks *tasks, Py_ssize_t level) noexcept nogil:
+cdef inline void size_scratch(LevelJob *job) noexcept nogil:
     """Room for the bins of all boxes of a task, and for the tiles of all its bins."""
-    cdef Py_ssize_t bins = job.tables.count * (<Py_ssize_t>job.ph * job.pw * LANE_BYTES)
+    cdef Py_ssize_t bins = job.tables.count * (<Py_ssize_t>job.call.ph * job.call.pw * LANE_BYTES)
     job.slopes.cell_pixels = slope_pixels(1)
-    job.scratch.tile_bytes = max(job.scratch.tile_bytes, most_tile_bytes(job, tasks, level))
+    job.scratch.tile_bytes = max(job.scratch.tile_bytes, most_tile_bytes(job))
     size_tiles(job, 1, max(<Py_ssize_t>BINS_BYTES, min(<Py_ssize_t>BIN_RANGE_BYTES, bins)))
 
 
@@ -122,8 +122,8 @@ cdef inline void sum_bin(const LevelJob *job, Walk *walk, real *bin) noexcept no
         sum_block(job, walk, bin)
         return
     pixels = load(job, &walk.tile, <real*>walk.scratch.tile, window, &view)
-    job.simd.contract_bin(bin, <real*>walk.scratch.strip, pixels - window.y0 * view.y, view.y,
-                          view.x, window.x1 - window.x0, &y, &x)
+    job.call.simd.contract_bin(bin, <real*>walk.scratch.strip, pixels - window.y0 * view.y, view.y,
+                               view.x, window.x1 - window.x0, &y, &x)
 
 
 cdef inline void store_bins_of_boxes(
@@ -131,26 +131,26 @@ cdef inline void store_bins_of_boxes(
         const Target *target) noexcept nogil:
     """Write bins [i][z][lane] of the task's boxes to the output; equally spaced ones together."""
     cdef Py_ssize_t lanes = LANE_BYTES // sizeof(real), i, z, q, at, some, line
-    cdef Py_ssize_t stride = job.out_strides.x, lines = task.stop_bin - task.first_bin
-    cdef Py_ssize_t first = (task.first_bin // job.pw * job.out_strides.y
-                             + task.first_bin % job.pw * job.out_strides.x)
+    cdef Py_ssize_t stride = job.call.out_strides.x, lines = task.stop_bin - task.first_bin
+    cdef Py_ssize_t first = (task.first_bin // job.call.pw * job.call.out_strides.y
+                             + task.first_bin % job.call.pw * job.call.out_strides.x)
     cdef real *to
     if stride == 1:      # bins are one run for each channel, else one run for each bin
-        lines, stride = target.lanes, job.out_strides.channel
+        lines, stride = target.lanes, job.call.out_strides.channel
     for i in range(task.first_box, task.stop_box):
         if i + WRITE_AHEAD < task.stop_box:      # lines of the output are shared with other tasks
-            to = out + job.tables.rows[i + WRITE_AHEAD] * job.out_strides.image + first
+            to = out + job.tables.rows[i + WRITE_AHEAD] * job.call.out_strides.image + first
             for line in range(lines):
                 prefetch_write(to + line * stride)
-        to = out + job.tables.rows[i] * job.out_strides.image
+        to = out + job.tables.rows[i] * job.call.out_strides.image
         z = task.first_bin
         while z < task.stop_bin:
-            q = z % job.pw
+            q = z % job.call.pw
             some = task.stop_bin - z
-            if job.out_strides.y != job.pw * job.out_strides.x:
-                some = min(some, job.pw - q)
-            at = z // job.pw * job.out_strides.y + q * job.out_strides.x
-            job.simd.unpack(bins, 1, some, to + at, target)
+            if job.call.out_strides.y != job.call.pw * job.call.out_strides.x:
+                some = min(some, job.call.pw - q)
+            at = z // job.call.pw * job.call.out_strides.y + q * job.call.out_strides.x
+            job.call.simd.unpack(bins, 1, some, to + at, target)
             bins += some * lanes
             z += some
 
@@ -164,7 +164,8 @@ cdef inline void forward(
     """
     cdef Py_ssize_t lanes = LANE_BYTES // sizeof(real), count = task.stop_bin - task.first_bin, i
     cdef real *bins
-    cdef real *out = <real*>job.result + task.first_block * lanes * job.out_strides.channel
+    cdef real *out = <real*>job.call.result + (
+        task.first_block * lanes * job.call.out_strides.channel)
     cdef Task one = task[0]
     cdef Walk walk
     walk.scratch = scratch_of(job, memory)
@@ -198,7 +199,7 @@ cdef inline void add_bin(
     y.weight = x.weight = job.tables.tap_weight
     clip(part.spans_y + 2 * part.p0, y.pixel, task.y0, task.y1, rows)
     clip(part.spans_x + 2 * part.q0, x.pixel, task.x0, task.x1, columns)
-    job.simd.accumulate_bin(<real*>sums.origin, sums.view.y, sums.view.x, grad, &y, &x)
+    job.call.simd.accumulate_bin(<real*>sums.origin, sums.view.y, sums.view.x, grad, &y, &x)
 
 
 cdef inline void add_boxes(

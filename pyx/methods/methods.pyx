@@ -7,8 +7,7 @@ from methods.numbers cimport set_numbers
 from methods.pixels cimport set_pixels
 from methods.planes cimport set_planes
 from methods.sparse cimport set_sparse
-from plan.method cimport Method
-from plan.structs cimport LevelJob
+from plan.structs cimport LevelJob, Method
 
 cdef enum:
     MOST = 16
@@ -56,7 +55,7 @@ def force(str name):
 
 cdef const char *unfit(const Method *method, const LevelJob *job) noexcept nogil:
     """Why a method cannot compute a level, or NULL."""
-    if method.passes[job.purpose].of_float == NULL:
+    if method.passes[job.call.purpose].of_float == NULL:
         return "it has no such pass"
     return method.unfit(job)
 
@@ -76,7 +75,7 @@ cdef const Method *method_of(
     for i in range(count):
         method = &methods[i]
         # Whether it pays is asked first, which takes less time.
-        if (method.passes[job.purpose].of_float != NULL and method.pays(job, few)
+        if (method.passes[job.call.purpose].of_float != NULL and method.pays(job, few)
                 and method.unfit(job) == NULL):
             return method
     return NULL

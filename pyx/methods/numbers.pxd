@@ -10,9 +10,9 @@ cimport methods.planes as planes
 from passes.grad_input cimport PixelAxis, bins_of_pixel, keep_readers, set_pixel_axes
 from passes.walk cimport Part, next_part, parts_of, scratch_of
 from plan.facts cimport rows_contiguous
-from plan.method cimport Cover, Method, Shares, Work, set_pass
 from plan.scratch cimport size_scratch
-from plan.structs cimport FORWARD, GRAD_INPUT, SPARSE_TAPS, LevelJob, Task
+from plan.structs cimport (
+    FORWARD, GRAD_INPUT, SPARSE_TAPS, Cover, LevelJob, Method, Shares, Task, Work, set_pass)
 from plan.tasks cimport set_rectangles
 from plan.ways cimport set_ways
 from simd.structs cimport Pixels, Strides, Taps, real
@@ -22,21 +22,21 @@ from tuning cimport MAX_BINS, SQUARE_BINS
 cdef inline const char *unfit(const LevelJob *job) noexcept nogil:
     if job.tables.tap_kind == SPARSE_TAPS:
         return "the boxes are turned"
-    if job.map.itemsize != job.itemsize:
+    if job.map.itemsize != job.call.itemsize:
         return "the map is of a small type"
-    if job.purpose == GRAD_INPUT and job.position_sensitive:
+    if job.call.purpose == GRAD_INPUT and job.call.position_sensitive:
         return "each bin has channels of its own"
     return NULL
 
 
 cdef inline bint lanes_are_empty(const LevelJob *job) noexcept nogil:
     """Whether channels fill a quarter of a lane vector at most."""
-    return 4 * job.channels <= job.lanes
+    return 4 * job.call.channels <= job.call.lanes
 
 
 cdef inline double all_taps(const LevelJob *job) noexcept nogil:
     """Taps of all bins of all boxes, of both axes together: how many pixels bins read in all."""
-    cdef int ph = job.ph, pw = job.pw
+    cdef int ph = job.call.ph, pw = job.call.pw
     cdef const int32_t *spans = job.tables.spans
     cdef double taps = 0
     for _ in range(job.tables.count):
@@ -51,10 +51,11 @@ cdef inline bint pays(const LevelJob *job, Py_ssize_t few) noexcept nogil:
 
     Bin rows read all pixels of a window, so they are for other boxes.
     """
-    if job.purpose == FORWARD:
-        return lanes_are_empty(job) and (job.position_sensitive or 2 * few > job.tables.count)
+    if job.call.purpose == FORWARD:
+        return lanes_are_empty(job) and (job.call.position_sensitive or 2 * few > job.tables.count)
     # A few numbers are added in place faster than a tile is cleared and stored.
-    return (lanes_are_empty(job) and not job.position_sensitive and all_taps(job) * job.channels
+    return (lanes_are_empty(job) and not job.call.position_sensitive
+            and all_taps(job) * job.call.channels
             < <double>job.map.rows * job.map.columns * job.map.images)
 
 
@@ -80,12 +81,14 @@ cdef inline Shares shares_to_write(const LevelJob *job, const Work *work) noexce
 
 cdef inline Py_ssize_t stop_channel(const LevelJob *job, const Part *part) noexcept nogil:
     """The channel after the part's block."""
-    return min((part.block + 1) * job.lanes, job.channels)
+    return min((part.block + 1) * job.call.lanes, job.call.channels)
 
 
 cdef inline Py_ssize_t channel_of(const LevelJob *job, Py_ssize_t c, int p, int q) noexcept nogil:
     """The input channel that a bin reads for output channel c."""
-    return c * job.channels_per_output + (p * job.pw + q if job.channels_per_output > 1 else 0)
+    if not job.call.position_sensitive:
+        return c
+    return c * job.call.channels_per_output + p * job.call.pw + q
 
 
 cdef inline void forward(
@@ -93,8 +96,9 @@ cdef inline void forward(
     cdef Py_ssize_t c
     cdef int p
     cdef const Strides *map = &job.map.strides
+    cdef const Strides *bins = &job.call.out_strides
     cdef const real *plane = <const real*>job.map.data + task.image * map.image
-    cdef real *out = <real*>job.result
+    cdef real *out = <real*>job.call.result
     cdef real *to
     cdef Pixels numbers
     cdef Part part = parts_of(job, task, MAX_BINS)
@@ -102,27 +106,26 @@ cdef inline void forward(
     y.pixel = x.pixel = job.tables.tap_pixel
     y.weight = x.weight = job.tables.tap_weight
     numbers.stride_y, numbers.stride_x = map.y, map.x
-    numbers.stride = map.channel if job.channels_per_output > 1 else 0
+    numbers.stride = map.channel if job.call.channels_per_output > 1 else 0
     while next_part(job, task, &part):
         numbers.count = part.q1 - part.q0
-        for c in range(part.block * job.lanes, stop_channel(job, &part)):
+        for c in range(part.block * job.call.lanes, stop_channel(job, &part)):
             for p in range(part.p0, part.p1):
-                to = (out + part.row * job.out_strides.image + c * job.out_strides.channel
-                      + p * job.out_strides.y)
+                to = out + part.row * bins.image + c * bins.channel + p * bins.y
                 y.spans, x.spans = part.spans_y + 2 * p, part.spans_x + 2 * part.q0
                 numbers.start = plane + channel_of(job, c, p, part.q0) * map.channel
-                job.simd.sum_numbers(to + part.q0 * job.out_strides.x, job.out_strides.x, &numbers,
-                                     &y, &x, part.x_first)
+                job.call.simd.sum_numbers(to + part.q0 * bins.x, bins.x, &numbers, &y, &x,
+                                          part.x_first)
 
 
 cdef inline void clear_channels(
         const LevelJob *job, const Task *task, real *plane) noexcept nogil:
     """Zeros in the task's rectangle of its channels; plane: channel 0."""
-    cdef Py_ssize_t first = task.first_block * job.lanes
-    cdef Py_ssize_t channels = min(task.stop_block * job.lanes, job.channels) - first
+    cdef Py_ssize_t first = task.first_block * job.call.lanes
+    cdef Py_ssize_t channels = min(task.stop_block * job.call.lanes, job.call.channels) - first
     cdef const Strides *map = &job.map.strides
-    job.simd.clear(plane + first * map.channel + task.y0 * map.y + task.x0 * map.x, map, channels,
-                   task.y1 - task.y0, task.x1 - task.x0)
+    job.call.simd.clear(plane + first * map.channel + task.y0 * map.y + task.x0 * map.x, map,
+                        channels, task.y1 - task.y0, task.x1 - task.x0)
 
 
 cdef inline void accumulate_numbers(
@@ -132,7 +135,7 @@ cdef inline void accumulate_numbers(
 
     grad: of the first bin that the axes look at; plane: pixel (0, 0).
     """
-    cdef const Strides *bins = &job.out_strides
+    cdef const Strides *bins = &job.call.out_strides
     cdef const Strides *map = &job.map.strides
     cdef Py_ssize_t y, x, qs = x_axis.high - x_axis.low
     cdef Py_ssize_t at_once = x_axis.stop - x_axis.first if x_axis.whole else 1
@@ -140,12 +143,12 @@ cdef inline void accumulate_numbers(
     cdef Taps y_bins = y_axis.bins, x_bins = x_axis.bins
     for y in range(y_axis.first, y_axis.stop):
         y_bins.spans = bins_of_pixel(y_axis, y, clipped)
-        job.simd.sum_rows(strip, grad - y_axis.low * bins.y, bins.y, bins.x, qs, &y_bins)
+        job.call.simd.sum_rows(strip, grad - y_axis.low * bins.y, bins.y, bins.x, qs, &y_bins)
         x = x_axis.first
         while x < x_axis.stop:
             x_bins.spans = bins_of_pixel(x_axis, x, clipped)
-            job.simd.add_numbers(plane + y_axis.pixels[y] * map.y, map.x, strip - x_axis.low,
-                                 at_once, x_axis.pixels + x, &x_bins)
+            job.call.simd.add_numbers(plane + y_axis.pixels[y] * map.y, map.x, strip - x_axis.low,
+                                      at_once, x_axis.pixels + x, &x_bins)
             x += at_once
 
 
@@ -153,7 +156,7 @@ cdef inline void grad_input(
         const LevelJob *job, const Task *task, char *memory, real _) noexcept nogil:
     """Pixels of the task's rectangle = (add: +=) the gradients of its boxes, number by number."""
     cdef const Strides *map = &job.map.strides
-    cdef const Strides *bins = &job.out_strides
+    cdef const Strides *bins = &job.call.out_strides
     cdef real *plane = <real*>job.map.data + task.image * map.image
     cdef real *strip = <real*>scratch_of(job, memory).strip
     cdef const real *grad
@@ -168,9 +171,9 @@ cdef inline void grad_input(
         if clipped.p0 >= clipped.p1 or clipped.q0 >= clipped.q1:
             continue
         set_pixel_axes(job, task, &clipped, &y, &x)
-        grad = (<const real*>job.result + clipped.row * bins.image + clipped.p0 * bins.y
+        grad = (<const real*>job.call.result + clipped.row * bins.image + clipped.p0 * bins.y
                 + clipped.q0 * bins.x)
-        for c in range(part.block * job.lanes, stop_channel(job, &part)):
+        for c in range(part.block * job.call.lanes, stop_channel(job, &part)):
             accumulate_numbers(job, &y, &x, grad + c * bins.channel, plane + c * map.channel,
                                strip)
 

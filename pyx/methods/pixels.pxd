@@ -18,11 +18,12 @@ from passes.prefetch cimport Prefetch, prefetch_of, prefetch_some, prefetch_taps
 from passes.walk cimport Lanes, Part, Scratch, Walk, begin_walk, walk_on
 from passes.windows cimport store_part, sum_block
 from plan.facts cimport TILE_PIXELS, beyond_cache, channels_lie_together, needs_widening
-from plan.method cimport Cover, Method, Shares, Work, set_pass
 from plan.scratch cimport size_scratch
 from plan.spans cimport taps_after
-from plan.structs cimport (COPY_ONCE, COPY_PER_BOX, FORWARD, GRAD_BOXES, GRAD_INPUT, MAX_PIXEL,
-                           MAX_PIXEL_GRAD, MAX_SAMPLE, MAX_SAMPLE_GRAD, PACK_WINDOW, LevelJob, Task)
+from plan.structs cimport (
+    COPY_ONCE, COPY_PER_BOX, FORWARD, GRAD_BOXES, GRAD_INPUT, MAX_PIXEL, MAX_PIXEL_GRAD,
+    MAX_SAMPLE, MAX_SAMPLE_GRAD, PACK_WINDOW, Cover, LevelJob, Method, Shares, Task, Work,
+    set_pass)
 from plan.tasks cimport set_rectangles
 from plan.ways cimport has_few_taps, set_ways
 from simd.structs cimport LANE_BYTES, Strides, Taps, Tile, Vectors, real
@@ -62,7 +63,7 @@ cdef inline bint worth_prefetching(const LevelJob *job) noexcept nogil:
 
 cdef inline void prepare(LevelJob *job) noexcept nogil:
     set_ways(job)
-    job.prefetch = job.purpose != GRAD_BOXES and worth_prefetching(job)
+    job.prefetch = job.call.purpose != GRAD_BOXES and worth_prefetching(job)
 
 
 # Tasks
@@ -71,7 +72,7 @@ cdef inline bint windows_exceed_cache(
         const LevelJob *job, const Work *work, const Cover *cover, Py_ssize_t boxes) noexcept nogil:
     """Whether the mean window, with all its channels, does not stay in a level 3 cache until the
     next box reads it, while the tile has room for what all boxes read of a block."""
-    return (job.purpose != GRAD_BOXES and work.blocks >= MIN_COPY_BLOCKS
+    return (job.call.purpose != GRAD_BOXES and work.blocks >= MIN_COPY_BLOCKS
             and cover.hull <= TILE_PIXELS
             and cover.area * work.blocks * LANE_BYTES > <double>FAR_WINDOW_BYTES * boxes)
 
@@ -84,7 +85,7 @@ cdef inline bint are_worth_copying(
     shares: into how many shares channels would be divided.
     """
     cdef bint small = needs_widening(job)
-    if job.channels % job.lanes != 0:
+    if job.call.channels % job.call.lanes != 0:
         return False
     # Too few blocks of each pixel would be read and written in short runs. Where windows come from
     # memory at each read, this is still better.
@@ -94,7 +95,7 @@ cdef inline bint are_worth_copying(
     # A small type has to be widened, which a copy does once for all boxes. Maps that are hardly
     # larger than a cache are read in place. So are those whose slopes are wanted: the gradients
     # that are read beside them would come in short runs from memory.
-    if not (small or (job.purpose != GRAD_BOXES
+    if not (small or (job.call.purpose != GRAD_BOXES
                       and COPY_PIXELS_BYTES < cover.hull * work.blocks * LANE_BYTES / 2)):
         return False
     # The boxes of a task are all of the image, or as many as cost its share. They have to
@@ -128,7 +129,7 @@ cdef inline Shares shares_to_write(const LevelJob *job, const Work *work) noexce
     """The channels of a pixel are written together, whatever their number."""
     cdef Shares shares = planes.shares_to_read(job, work, NULL, 0)
     shares.blocks = 1
-    if job.purpose != GRAD_INPUT:
+    if job.call.purpose != GRAD_INPUT:
         shares_of_maxima(job, work, True, &shares)
     set_rectangles(job, work, 1, &shares)
     return shares
@@ -140,7 +141,7 @@ cdef inline void set_copy(const LevelJob *job, Task *one, Py_ssize_t stop_block)
     """Set which blocks of a box the next part of a COPY_PER_BOX task is of, and its load."""
     cdef const int32_t *window = job.tables.windows + 4 * one.first_box
     cdef Py_ssize_t room = job.scratch.tiles_bytes, blocks, block_bytes
-    cdef Py_ssize_t group = SLOPE_BLOCKS if job.purpose == GRAD_BOXES else 1
+    cdef Py_ssize_t group = SLOPE_BLOCKS if job.call.purpose == GRAD_BOXES else 1
     one.stop_block, one.load = stop_block, PACK_WINDOW
     if has_few_taps(job, one.first_box):
         return
@@ -196,13 +197,13 @@ cdef inline void sum_y_first(
     strips.start, strips.stride, strips.pixel_stride = strip - part.window.x0 * width, lanes, width
     strips.count = part.blocks
     for p in range(part.p0, part.p1):
-        row = out + p * job.out_strides.y + part.q0 * job.out_strides.x
+        row = out + p * job.call.out_strides.y + part.q0 * job.call.out_strides.x
         y_taps.spans = part.spans_y + 2 * p
         for i in range(runs):
             pixels.start = plane + i * map.x
-            job.simd.contract_bins(strip + i * width, 0, lanes, &pixels, 1, &y_taps)
-        job.simd.contract_bins(bins, width, lanes, &strips, <int>qs, &x_taps)
-        job.simd.put_pixels(bins, qs, width, row, job.out_strides.x, job.store)
+            job.call.simd.contract_bins(strip + i * width, 0, lanes, &pixels, 1, &y_taps)
+        job.call.simd.contract_bins(bins, width, lanes, &strips, <int>qs, &x_taps)
+        job.call.simd.put_pixels(bins, qs, width, row, job.call.out_strides.x, job.store)
 
 
 cdef inline void sum_x_first(
@@ -233,23 +234,23 @@ cdef inline void sum_x_first(
             row = strip + (y - part.window.y0) * count * width
             pixels.start = plane + y * map.y
             if not prefetch or y + 1 == part.window.y1:
-                job.simd.contract_bins(row, width, lanes, &pixels, count, &x_taps)
+                job.call.simd.contract_bins(row, width, lanes, &pixels, count, &x_taps)
                 continue
             taps = x_taps
             first, stop = taps.spans[0], taps.spans[1]
             for i in range(count):      # the next row is fetched meanwhile
                 prefetch_taps(plane + (y + 1) * map.y, map.x, part.blocks, taps.pixel, first, stop)
-                job.simd.contract_bins(row + i * width, width, lanes, &pixels, 1, &taps)
+                job.call.simd.contract_bins(row + i * width, width, lanes, &pixels, 1, &taps)
                 taps_after(taps.spans, count - i, taps.pixel, &first, &stop)
                 taps.spans += 2
         strips.start = strip - part.window.y0 * count * width
         strips.pixel_stride, strips.count = count * width, count * part.blocks
         for p in range(part.p0, part.p1):
-            row = out + p * job.out_strides.y + q * job.out_strides.x
+            row = out + p * job.call.out_strides.y + q * job.call.out_strides.x
             y_taps.spans = part.spans_y + 2 * p
-            job.simd.contract_bins(<real*>scratch.bins, 0, lanes, &strips, 1, &y_taps)
-            job.simd.put_pixels(<real*>scratch.bins, count, width, row, job.out_strides.x,
-                                job.store)
+            job.call.simd.contract_bins(<real*>scratch.bins, 0, lanes, &strips, 1, &y_taps)
+            job.call.simd.put_pixels(<real*>scratch.bins, count, width, row, job.call.out_strides.x,
+                                     job.store)
         q += count
 
 
@@ -276,8 +277,8 @@ cdef inline Prefetch bins_of_next_row(
     cdef const int32_t *bin = y_axis.bins.pixel
     taps_after(y_axis.bins.spans + 2 * y, y_axis.stop - y, bin, &first, &stop)
     if first < stop:
-        row_0 += bin[first] * job.out_strides.y
-    return prefetch_of(row_0, &job.out_strides, width, stop - first, x_axis.high - x_axis.low,
+        row_0 += bin[first] * job.call.out_strides.y
+    return prefetch_of(row_0, &job.call.out_strides, width, stop - first, x_axis.high - x_axis.low,
                        x_axis.stop - x_axis.first)
 
 
@@ -292,25 +293,25 @@ cdef inline void accumulate_pixel_rows(
     """
     cdef Py_ssize_t lanes = LANE_BYTES // sizeof(real), width = part.blocks * lanes
     cdef Py_ssize_t qs = part.q1 - part.q0, y, x, q, below
-    cdef const real *row_0 = <const real*>grad.origin - part.p0 * job.out_strides.y
+    cdef const real *row_0 = <const real*>grad.origin - part.p0 * job.call.out_strides.y
     cdef real *row
     cdef int32_t[2] clipped
     cdef Taps y_bins = y_axis.bins, x_bins = x_axis.bins
     cdef Vectors bins, strips
     cdef Prefetch ahead
-    bins.start, bins.stride, bins.pixel_stride = row_0, lanes, job.out_strides.y
+    bins.start, bins.stride, bins.pixel_stride = row_0, lanes, job.call.out_strides.y
     strips.start, strips.stride, strips.pixel_stride = strip - part.q0 * width, lanes, width
     strips.count = part.blocks
     for y in range(y_axis.first, y_axis.stop):      # places in y_axis.pixels
         y_bins.spans = bins_of_pixel(y_axis, y, clipped)
-        if job.out_strides.x == width:      # bins lie end to end: one run
+        if job.call.out_strides.x == width:      # bins lie end to end: one run
             bins.count = qs * part.blocks
-            job.simd.contract_bins(strip, 0, lanes, &bins, 1, &y_bins)
+            job.call.simd.contract_bins(strip, 0, lanes, &bins, 1, &y_bins)
         else:
             bins.count = part.blocks
             for q in range(qs):
-                bins.start = row_0 + q * job.out_strides.x
-                job.simd.contract_bins(strip + q * width, 0, lanes, &bins, 1, &y_bins)
+                bins.start = row_0 + q * job.call.out_strides.x
+                job.call.simd.contract_bins(strip + q * width, 0, lanes, &bins, 1, &y_bins)
         below = 0
         ahead = next_box[0]
         if y + 1 < y_axis.stop:
@@ -323,8 +324,8 @@ cdef inline void accumulate_pixel_rows(
             prefetch_some(&ahead)
             if below > 0:
                 prefetch_taps(row + below, sums.view.x, part.blocks, x_axis.pixels, x, x + 1)
-            job.simd.accumulate_pixels(row, sums.view.x, lanes, &strips, 1, x_axis.pixels + x,
-                                       &x_bins)
+            job.call.simd.accumulate_pixels(row, sums.view.x, lanes, &strips, 1, x_axis.pixels + x,
+                                            &x_bins)
 
 
 cdef inline void add_pixels(
@@ -339,8 +340,9 @@ cdef inline void add_pixels(
         return
     set_pixel_axes(job, task, &clipped, &y, &x)
     # Of the next box, only the first row of bins is fetched.
-    ahead = prefetch_of(planes.bins_of_next_box(job, owned, of_type), &job.out_strides,
-                        <int>clipped.blocks * job.lanes, 1, coming.q1 - coming.q0, x.stop - x.first)
+    ahead = prefetch_of(planes.bins_of_next_box(job, owned, of_type), &job.call.out_strides,
+                        <int>clipped.blocks * job.call.lanes, 1, coming.q1 - coming.q0,
+                        x.stop - x.first)
     accumulate_pixel_rows(job, &clipped, &y, &x, &grad, &owned.sums,
                           <real*>owned.walk.scratch.strip, &ahead)
 

@@ -15,10 +15,10 @@ from passes.maxima cimport shares_of_maxima
 from passes.prefetch cimport Prefetch, prefetch_of, prefetch_some
 from passes.walk cimport Lanes, Part, Walk, begin_walk, bins_of_part, walk_on
 from passes.windows cimport store_part, sum_block
-from plan.method cimport Cover, Method, Shares, Work, set_pass
 from plan.scratch cimport size_scratch
-from plan.structs cimport (FORWARD, GRAD_BOXES, GRAD_INPUT, MAX_PIXEL, MAX_PIXEL_GRAD, MAX_SAMPLE,
-                           MAX_SAMPLE_GRAD, PACK_WINDOW, SPARSE_TAPS, LevelJob, Task)
+from plan.structs cimport (
+    FORWARD, GRAD_BOXES, GRAD_INPUT, MAX_PIXEL, MAX_PIXEL_GRAD, MAX_SAMPLE, MAX_SAMPLE_GRAD,
+    PACK_WINDOW, SPARSE_TAPS, Cover, LevelJob, Method, Shares, Task, Work, set_pass)
 from plan.tasks cimport set_rectangles
 from plan.ways cimport set_ways
 from simd.structs cimport LANE_BYTES, Taps, Vectors, real
@@ -39,7 +39,7 @@ cdef extern from *:
 cdef inline const char *unfit(const LevelJob *job) noexcept nogil:
     if job.tables.tap_kind == SPARSE_TAPS:
         return "the boxes are turned"
-    if job.position_sensitive:
+    if job.call.position_sensitive:
         return "each bin has channels of its own"
     return NULL
 
@@ -58,7 +58,7 @@ cdef inline Shares shares_to_read(
     shares.load, shares.max_boxes = PACK_WINDOW, INT32_MAX
     shares.rows = shares.columns = shares.bands = 0
     # Runs of a window are short, and each ends in a cache line that is not needed as a whole.
-    shares.pixel_cost, shares.row_cost = WINDOW_COST, WINDOW_COST * job.lanes
+    shares.pixel_cost, shares.row_cost = WINDOW_COST, WINDOW_COST * job.call.lanes
     shares.divides_boxes = False
     return shares
 
@@ -66,7 +66,7 @@ cdef inline Shares shares_to_read(
 cdef inline Shares shares_to_write(const LevelJob *job, const Work *work) noexcept nogil:
     """A task owns the planes of one block."""
     cdef Shares shares = shares_to_read(job, work, NULL, 0)
-    if job.purpose != GRAD_INPUT:
+    if job.call.purpose != GRAD_INPUT:
         shares_of_maxima(job, work, False, &shares)
     set_rectangles(job, work, 1, &shares)
     return shares
@@ -137,9 +137,9 @@ cdef inline const real *bins_of_next_box(
         const LevelJob *job, const Owned *owned, real _) noexcept nogil:
     """The bins that are prefetched meanwhile, in the block of the part."""
     cdef const Part *coming = &owned.boxes.part
-    return (<const real*>job.result + coming.row * job.out_strides.image
-            + owned.walk.part.block * job.lanes * job.out_strides.channel
-            + coming.p0 * job.out_strides.y + coming.q0 * job.out_strides.x)
+    return (<const real*>job.call.result + coming.row * job.call.out_strides.image
+            + owned.walk.part.block * job.call.lanes * job.call.out_strides.channel
+            + coming.p0 * job.call.out_strides.y + coming.q0 * job.call.out_strides.x)
 
 
 cdef inline void add_planes(
@@ -153,10 +153,10 @@ cdef inline void add_planes(
     if clipped.p0 >= clipped.p1 or clipped.q0 >= clipped.q1:
         return
     set_pixel_axes(job, task, &clipped, &y, &x)
-    ahead = prefetch_of(bins_of_next_box(job, owned, of_type), &job.out_strides,
+    ahead = prefetch_of(bins_of_next_box(job, owned, of_type), &job.call.out_strides,
                         owned.walk.tile.lanes, coming.p1 - coming.p0, coming.q1 - coming.q0,
                         (y.stop - y.first + x.stop - x.first) // PIXELS_AT_ONCE + 1)
-    accumulate_planes(job.simd, &y, &x, &grad, &owned.sums, <real*>owned.walk.scratch.strip,
+    accumulate_planes(job.call.simd, &y, &x, &grad, &owned.sums, <real*>owned.walk.scratch.strip,
                       &ahead)
 
 

@@ -21,10 +21,11 @@ from passes.walk cimport (Lanes, Part, Walk, begin_walk, bins_of_part, walk_on,
 from passes.tile cimport load
 from passes.windows cimport store_part
 from plan.facts cimport channels_lie_together
-from plan.method cimport Cover, Method, Shares, Work, set_pass
 from plan.scratch cimport size_scratch
 from plan.spans cimport hull_of_taps
-from plan.structs cimport (FORWARD, GRAD_BOXES, GRAD_INPUT, SPARSE_TAPS, WHOLE, LevelJob, Task)
+from plan.structs cimport (
+    FORWARD, GRAD_BOXES, GRAD_INPUT, SPARSE_TAPS, WHOLE, Cover, LevelJob, Method, Shares, Task,
+    Work, set_pass)
 from simd.structs cimport LANE_BYTES, Taps, Tile, View, Window, real
 
 
@@ -55,7 +56,7 @@ cdef inline Shares shares_to_write(const LevelJob *job, const Work *work) noexce
 
 cdef inline const int32_t *spans_of(const LevelJob *job, const Part *part, int p) noexcept nogil:
     """The spans of the bins of row p of a part."""
-    return part.spans_y + 2 * (<Py_ssize_t>p * job.pw + part.q0)
+    return part.spans_y + 2 * (<Py_ssize_t>p * job.call.pw + part.q0)
 
 
 cdef inline bint loads_window(
@@ -119,13 +120,13 @@ cdef inline void sum_stretches(
     cdef bint add = False
     taps.spans, taps.pixel, taps.weight = span, job.tables.tap_pixel, job.tables.tap_weight
     if span[0] == span[1]:
-        job.simd.contract_sparse(bin, 0, bin, 0, 0, 1, &taps, False)
+        job.call.simd.contract_sparse(bin, 0, bin, 0, 0, 1, &taps, False)
     stretch.span[1] = span[0]
     taps.spans = stretch.span
     while next_stretch(taps.pixel, span, tile.capacity, &stretch):
         pixels = load(job, tile, memory, &stretch.window, &view)
         pixels -= stretch.window.y0 * view.y + stretch.window.x0 * view.x
-        job.simd.contract_sparse(bin, 0, pixels, view.y, view.x, 1, &taps, add)
+        job.call.simd.contract_sparse(bin, 0, pixels, view.y, view.x, 1, &taps, add)
         add = True
 
 
@@ -147,7 +148,7 @@ cdef inline void sum_sparse(
     for p in range(part.p0, part.p1):
         taps.spans = spans_of(job, part, p)
         if together:
-            job.simd.contract_sparse(bins, lanes, pixels, view.y, view.x, qs, &taps, False)
+            job.call.simd.contract_sparse(bins, lanes, pixels, view.y, view.x, qs, &taps, False)
         for q in range(0 if together else qs):
             sum_stretches(job, taps.spans + 2 * q, tile, memory, bins + q * lanes)
         bins += qs * lanes
@@ -164,10 +165,10 @@ cdef inline void sum_sparse_pixels(
     taps.pixel, taps.weight = job.tables.tap_pixel, job.tables.tap_weight
     for p in range(part.p0, part.p1):
         taps.spans = spans_of(job, part, p)
-        job.simd.contract_sparse_pixels(bins, width, <const real*>tile.plane, tile.strides.y,
-                                        tile.strides.x, qs, &taps, part.blocks)
-        to = out + p * job.out_strides.y + part.q0 * job.out_strides.x
-        job.simd.put_pixels(bins, qs, width, to, job.out_strides.x, job.store)
+        job.call.simd.contract_sparse_pixels(bins, width, <const real*>tile.plane, tile.strides.y,
+                                             tile.strides.x, qs, &taps, part.blocks)
+        to = out + p * job.call.out_strides.y + part.q0 * job.call.out_strides.x
+        job.call.simd.put_pixels(bins, qs, width, to, job.call.out_strides.x, job.store)
 
 
 cdef inline void forward(
@@ -204,9 +205,9 @@ cdef inline void scatter_sparse(
     for p in range(part.p0, part.p1):
         taps.spans = spans_of(job, part, p)
         for q in range(part.q1 - part.q0):
-            job.simd.accumulate_sparse(sums, view.y, view.x,
-                                       grad + (p - part.p0) * grad_view.y + q * grad_view.x,
-                                       part.blocks, &taps, NULL if inside else owned)
+            job.call.simd.accumulate_sparse(sums, view.y, view.x,
+                                            grad + (p - part.p0) * grad_view.y + q * grad_view.x,
+                                            part.blocks, &taps, NULL if inside else owned)
             taps.spans += 2
 
 

@@ -79,7 +79,7 @@ cdef inline void load_blocks(
     else:
         first = load(job, tile, memory, window, &view)
         if tile.in_place:
-            packed, stride = 1, job.lanes
+            packed, stride = 1, job.call.lanes
     for b in range(1, packed):
         tile, memory = &slopes.tiles[b], memory + stride
         if slots != NULL:
@@ -99,11 +99,11 @@ cdef inline void slopes_of_bin(
     cdef Py_ssize_t b = 0, stride = slopes.bins.block
     while b < blocks:
         if x == NULL:
-            job.simd.add_sparse_slopes(sums, bin + b * stride, stride, group, &slopes.taps, y,
-                                       job.box_numbers)
+            job.call.simd.add_sparse_slopes(sums, bin + b * stride, stride, group, &slopes.taps, y,
+                                            job.call.boxes.width)
         else:
-            job.simd.add_slopes(sums, bin + b * stride, stride, group, &slopes.taps, y, x)
-        sums += job.box_numbers * FOLDED_BYTES // <int>sizeof(real)
+            job.call.simd.add_slopes(sums, bin + b * stride, stride, group, &slopes.taps, y, x)
+        sums += job.call.boxes.width * FOLDED_BYTES // <int>sizeof(real)
         group += 1
         b += SLOPE_BLOCKS
 
@@ -125,9 +125,9 @@ cdef inline void slopes_of_cell(
             bin = (<const real*>bins.origin + (p - part.p0) * bins.view.y
                    + (q - part.q0) * bins.view.x)
             prefetch_some(&slopes.ahead)
-            if bins.block == job.lanes:      # the whole next box is too much for a level 2 cache
+            if bins.block == job.call.lanes:    # the whole next box is too much for a level 2 cache
                 for b in range(part.blocks):
-                    prefetch_l1(bin + BINS_AHEAD * bins.view.x + b * job.lanes)
+                    prefetch_l1(bin + BINS_AHEAD * bins.view.x + b * job.call.lanes)
             clip(part.spans_x + 2 * q, part.pixel, cell.x0, cell.x1, columns)
             if columns[0] < columns[1]:
                 slopes_of_bin(job, slopes, part.blocks, rows, columns, bin)
@@ -172,17 +172,17 @@ cdef inline Prefetch bins_of_next_box(
     cdef const Walk *walk = &slopes.walk
     cdef const Part *part = &walk.part
     cdef Prefetch none
-    cdef bint in_place = job.out_strides.channel == 1
-    cdef const real *grad = <const real*>job.result
+    cdef bint in_place = job.call.out_strides.channel == 1
+    cdef const real *grad = <const real*>job.call.result
     memset(&none, 0, sizeof(none))
     if not slopes.grouped or part.box + 1 >= task.stop_box:
         return none
-    grad += (job.tables.rows[part.box + 1] * job.out_strides.image
-             + part.block * job.lanes * job.out_strides.channel)
-    return prefetch_of(grad, &job.out_strides, <int>part.blocks * walk.tile.lanes,
-                       1 if in_place else job.ph,
-                       min(<int>BINS_AHEAD, job.pw) if in_place else job.pw,
-                       <Py_ssize_t>job.ph * job.pw)
+    grad += (job.tables.rows[part.box + 1] * job.call.out_strides.image
+             + part.block * job.call.lanes * job.call.out_strides.channel)
+    return prefetch_of(grad, &job.call.out_strides, <int>part.blocks * walk.tile.lanes,
+                       1 if in_place else job.call.ph,
+                       min(<int>BINS_AHEAD, job.call.pw) if in_place else job.call.pw,
+                       <Py_ssize_t>job.call.ph * job.call.pw)
 
 
 cdef inline void store_slopes(
@@ -195,15 +195,15 @@ cdef inline void store_slopes(
     cdef int[MAX_BOX_NUMBERS] column      # of y1, y2, x1, x2
     column[0], column[1], column[2], column[3] = 1, 3, 0, 2
     if job.tables.tap_kind == SPARSE_TAPS:
-        for number in range(job.box_numbers):
+        for number in range(job.call.boxes.width):
             column[number] = number
     while b < part.blocks:
-        i = (part.block + b) * job.channels_per_output + task.first_bin
-        to = job.slopes.partial_sums + job.box_numbers * (i * job.slopes.box_count + part.box)
-        for number in range(job.box_numbers):
+        i = (part.block + b) * job.call.channels_per_output + task.first_bin
+        to = job.slopes.partial_sums + job.call.boxes.width * (i * job.slopes.box_count + part.box)
+        for number in range(job.call.boxes.width):
             total = 0
             for lane in range(lanes):
-                total += sums[(b // SLOPE_BLOCKS * job.box_numbers + number) * lanes + lane]
+                total += sums[(b // SLOPE_BLOCKS * job.call.boxes.width + number) * lanes + lane]
             to[column[number]] = total
         b += SLOPE_BLOCKS
 
@@ -212,11 +212,12 @@ cdef inline Py_ssize_t blocks_with_slopes(
         const LevelJob *job, const Task *task, const Slopes *slopes) noexcept nogil:
     """How many blocks are taken at once: a group, or several groups where neither map nor gradient
     is packed.  A partial block is a group by itself."""
-    cdef Py_ssize_t whole = job.channels // job.lanes, most = SLOPE_BLOCKS
+    cdef Py_ssize_t whole = job.call.channels // job.call.lanes, most = SLOPE_BLOCKS
     cdef Py_ssize_t block = slopes.walk.part.block
     if not slopes.grouped or block >= whole:
         return 1
-    if slopes.walk.tile.in_place and job.out_strides.channel == 1 and job.tables.few_taps == NULL:
+    if (slopes.walk.tile.in_place and job.call.out_strides.channel == 1
+            and job.tables.few_taps == NULL):
         whole, most = min(task.stop_block, whole), SLOPE_GROUPS * SLOPE_BLOCKS
     return min(most, whole - block)
 
@@ -249,7 +250,7 @@ cdef inline bint next_slopes(
         walk.part.blocks = slopes.blocks
         if begins_block(&walk.part):
             memset(slopes.sums, 0, (slopes.blocks + SLOPE_BLOCKS - 1) // SLOPE_BLOCKS
-                   * job.box_numbers * FOLDED_BYTES)
+                   * job.call.boxes.width * FOLDED_BYTES)
             slopes.ahead = bins_of_next_box(job, task, slopes, of_type)
         if not window_is_empty(&walk.part.window):
             return True

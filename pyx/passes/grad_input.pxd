@@ -63,8 +63,8 @@ cdef inline void set_pixel_axes(
     cdef const int32_t *counts = job.tables.counts + 2 * part.box
     y[0] = axis_of(job, part.spans_y, counts[0], max(window.y0, task.y0), min(window.y1, task.y1))
     x[0] = axis_of(job, part.spans_x, counts[1], max(window.x0, task.x0), min(window.x1, task.x1))
-    y.low, y.high, y.whole = part.p0, part.p1, part.p1 - part.p0 == job.ph
-    x.low, x.high, x.whole = part.q0, part.q1, part.q1 - part.q0 == job.pw
+    y.low, y.high, y.whole = part.p0, part.p1, part.p1 - part.p0 == job.call.ph
+    x.low, x.high, x.whole = part.q0, part.q1, part.q1 - part.q0 == job.call.pw
 
 
 cdef inline const int32_t *bins_of_pixel(
@@ -127,13 +127,13 @@ cdef struct Upcoming:              # boxes of the task after the one that is com
 cdef inline void go_on(
         const LevelJob *job, const Task *task, bint separable, Upcoming *boxes) noexcept nogil:
     """Choose whose bins are prefetched: the next box, or the one after it if bins are packed."""
-    cdef Py_ssize_t box = boxes.next if job.out_strides.channel == 1 else boxes.later
+    cdef Py_ssize_t box = boxes.next if job.call.out_strides.channel == 1 else boxes.later
     cdef Part *part = &boxes.part
     part.p0 = part.p1 = part.q0 = part.q1 = 0
     part.row = job.tables.rows[task.first_box]
     if separable and box < task.stop_box:
         set_box(job, part, box)
-        part.p1, part.q1 = job.ph, job.pw
+        part.p1, part.q1 = job.call.ph, job.call.pw
         keep_readers(job, task, part)
 
 
@@ -155,10 +155,10 @@ cdef inline void clear_rows(
         const LevelJob *job, const Task *task, real *plane, const Tile *first, Py_ssize_t y0,
         Py_ssize_t y1) noexcept nogil:
     """Zeros in some rows of the task's rectangle; plane: of its first channel."""
-    cdef Py_ssize_t channels = min(task.stop_block * job.lanes, job.channels)
-    channels -= task.first_block * job.lanes
-    job.simd.clear(plane + y0 * first.strides.y + task.x0 * first.strides.x, &first.strides,
-                   channels, y1 - y0, task.x1 - task.x0)
+    cdef Py_ssize_t channels = min(task.stop_block * job.call.lanes, job.call.channels)
+    channels -= task.first_block * job.call.lanes
+    job.call.simd.clear(plane + y0 * first.strides.y + task.x0 * first.strides.x, &first.strides,
+                        channels, y1 - y0, task.x1 - task.x0)
 
 
 cdef inline Lanes sums_of(
@@ -168,17 +168,17 @@ cdef inline Lanes sums_of(
     cdef const Tile *tile = &owned.walk.tile
     cdef real *memory = <real*>owned.memory
     cdef Py_ssize_t rows = task.y1 - task.y0, columns = task.x1 - task.x0
-    sums.block = job.lanes
+    sums.block = job.call.lanes
     if tile.in_place:
         sums.origin, sums.view.y, sums.view.x = tile.plane, tile.strides.y, tile.strides.x
         return sums
     if not owned.loaded:
         owned.loaded = True
         if job.add:
-            job.simd.read_pixels(tile, task.y0, task.x0, rows, columns, memory)
+            job.call.simd.read_pixels(tile, task.y0, task.x0, rows, columns, memory)
         else:
             memset(memory, 0, rows * columns * LANE_BYTES)
-    sums.view.y, sums.view.x = columns * job.lanes, job.lanes
+    sums.view.y, sums.view.x = columns * job.call.lanes, job.call.lanes
     sums.origin = memory - task.y0 * sums.view.y - task.x0 * sums.view.x
     return sums
 
@@ -193,9 +193,9 @@ cdef inline void store_sums(
         return
     target.strides, target.staging = tile.strides, NULL
     if owned.loaded:
-        job.simd.unpack(owned.memory, task.y1 - task.y0, task.x1 - task.x0, to, &target)
+        job.call.simd.unpack(owned.memory, task.y1 - task.y0, task.x1 - task.x0, to, &target)
     elif not job.add:
-        job.simd.clear(to, &tile.strides, tile.lanes, task.y1 - task.y0, task.x1 - task.x0)
+        job.call.simd.clear(to, &tile.strides, tile.lanes, task.y1 - task.y0, task.x1 - task.x0)
 
 
 cdef inline Py_ssize_t blocks_to_write(

@@ -16,7 +16,7 @@ from libc.stdint cimport int32_t, uint32_t
 from libc.string cimport memset
 
 from passes.maxima cimport begin_maxima
-from passes.walk cimport Part, Scratch, Walk, begin_walk, walk_on
+from passes.walk cimport Part, Scratch, Walk, begin_walk, first_bin, walk_on
 from passes.tile cimport before_cells, cell_columns, cell_rows, load, next_cell
 from plan.structs cimport COPY_ONCE, WHOLE, LevelJob, Task
 from simd.structs cimport (LANE_BYTES, Pixels, PlaneRows, Stream, Strides, Target, Tile, Vectors,
@@ -43,22 +43,22 @@ cdef inline void reduce_window(
     strips.stride, strips.pixel_stride = row, lanes
     while p < part.p1:
         rows = strips.count = min(most, part.p1 - p)
-        stream_some(job.simd, queue)
+        stream_some(job.call.simd, queue)
         for i in range(rows):
             first = part.spans_y[2 * (p + i)]
             taps = part.spans_y[2 * (p + i) + 1] - first
             window.start = pixels + (first - part.window.y0) * view.y
             if taps > 0:
-                job.simd.keep_largest(strip + i * row, lanes, &window, taps)
+                job.call.simd.keep_largest(strip + i * row, lanes, &window, taps)
             else:                  # bins without pixels are 0
                 memset(strip + i * row, 0, row * sizeof(real))
-        stream_some(job.simd, queue)
+        stream_some(job.call.simd, queue)
         for q in range(qs):
             first = part.spans_x[2 * (part.q0 + q)]
             taps = part.spans_x[2 * (part.q0 + q) + 1] - first
             strips.start = strip + (first - part.window.x0) * lanes
             if taps > 0:
-                job.simd.keep_largest(bins + q * lanes, qs * lanes, &strips, taps)
+                job.call.simd.keep_largest(bins + q * lanes, qs * lanes, &strips, taps)
             else:
                 for i in range(rows):
                     memset(bins + (i * qs + q) * lanes, 0, LANE_BYTES)
@@ -97,10 +97,10 @@ cdef inline void search_part(
                 bin.x0 = max(<Py_ssize_t>part.spans_x[2 * q], cell.x0)
                 bin.x1 = min(<Py_ssize_t>part.spans_x[2 * q + 1], cell.x1)
                 source.start = pixels + bin.y0 * view.y + bin.x0 * view.x
-                job.simd.search_pixels(bins + i, bins_at + i, &source, bin.y1 - bin.y0,
-                                       bin.x1 - bin.x0,
-                                       <int32_t>(bin.y0 * job.map.columns + bin.x0),
-                                       job.map.columns)
+                job.call.simd.search_pixels(bins + i, bins_at + i, &source, bin.y1 - bin.y0,
+                                            bin.x1 - bin.x0,
+                                            <int32_t>(bin.y0 * job.map.columns + bin.x0),
+                                            job.map.columns)
                 i += lanes
 
 
@@ -111,19 +111,19 @@ cdef inline void store_argmax(
     cdef Py_ssize_t ps = part.p1 - part.p0, qs = part.q1 - part.q0, p, q, lane
     cdef Strides to = job.maxima.argmax_strides
     cdef int32_t *at = job.maxima.argmax + (
-        part.row * to.image + part.block * job.lanes * to.channel
+        part.row * to.image + part.block * job.call.lanes * to.channel
         + part.p0 * to.y + part.q0 * to.x)
     cdef Target target = bins_target[0]
     if real is float:      # an index has the size of a float, so its bits are moved as one
         target.strides, target.staging = to, strip
-        job.simd.unpack(<const float*>bins_at, ps, qs, <float*>at, &target)
-        stream_rest(job.simd, target.queue)
+        job.call.simd.unpack(<const float*>bins_at, ps, qs, <float*>at, &target)
+        stream_rest(job.call.simd, target.queue)
     else:
         for p in range(ps):
             for lane in range(target.lanes):
                 for q in range(qs):
                     at[p * to.y + q * to.x + lane * to.channel] = \
-                        bins_at[(p * qs + q) * job.lanes + lane]
+                        bins_at[(p * qs + q) * job.call.lanes + lane]
 
 
 cdef inline void pool_planes(const LevelJob *job, Walk *walk, real *out) noexcept nogil:
@@ -137,18 +137,18 @@ cdef inline void pool_planes(const LevelJob *job, Walk *walk, real *out) noexcep
     cdef View view
     cdef Target target = walk.target
     if search:
-        stream_rest(job.simd, &scratch.queue)      # from the staging, where indices are gathered
+        stream_rest(job.call.simd, &scratch.queue)    # from the staging, where indices are gathered
         target.staging = strip
         search_part(job, part, &walk.tile, <real*>scratch.tile, bins, <int32_t*>scratch.staging)
     else:
         pixels = load(job, &walk.tile, <real*>scratch.tile, &part.window, &view)
         reduce_window(job, part, pixels, &view, strip, bins, &scratch.queue)
-    job.simd.unpack(bins, part.p1 - part.p0, part.q1 - part.q0,
-                    out + part.p0 * job.out_strides.y + part.q0 * job.out_strides.x, &target)
+    job.call.simd.unpack(bins, part.p1 - part.p0, part.q1 - part.q0,
+                         first_bin(job, part, out), &target)
     if job.maxima.argmax != NULL:
         store_argmax(job, part, <int32_t*>scratch.staging, strip, &target)
     if search:
-        stream_rest(job.simd, &scratch.queue)      # from the strip, which is needed again
+        stream_rest(job.call.simd, &scratch.queue)      # from the strip, which is needed again
 
 
 cdef inline void pool_pixels(
@@ -167,26 +167,26 @@ cdef inline void pool_pixels(
     pixels.stride, pixels.pixel_stride, pixels.count = lanes, map.y, part.blocks
     strips.stride, strips.pixel_stride, strips.count = lanes, width, part.blocks
     for p in range(part.p0, part.p1):
-        row = out + p * job.out_strides.y + part.q0 * job.out_strides.x
+        row = out + p * job.call.out_strides.y + part.q0 * job.call.out_strides.x
         y = part.spans_y[2 * p]
         rows = part.spans_y[2 * p + 1] - y
         if rows > 0 and map.x == width:
             pixels.start = plane + y * map.y + x0 * map.x
             pixels.count = (part.window.x1 - x0) * part.blocks
-            job.simd.keep_largest(strip, lanes, &pixels, rows)
+            job.call.simd.keep_largest(strip, lanes, &pixels, rows)
         elif rows > 0:
             for x in range(x0, part.window.x1):
                 pixels.start = plane + y * map.y + x * map.x
-                job.simd.keep_largest(strip + (x - x0) * width, lanes, &pixels, rows)
+                job.call.simd.keep_largest(strip + (x - x0) * width, lanes, &pixels, rows)
         for q in range(part.q0, part.q1):
             x = part.spans_x[2 * q]
             columns = part.spans_x[2 * q + 1] - x
             strips.start = strip + (x - x0) * width
             if rows > 0 and columns > 0:
-                job.simd.keep_largest(bins + (q - part.q0) * width, lanes, &strips, columns)
+                job.call.simd.keep_largest(bins + (q - part.q0) * width, lanes, &strips, columns)
             else:
                 memset(bins + (q - part.q0) * width, 0, width * sizeof(real))
-        job.simd.put_pixels(bins, qs, width, row, job.out_strides.x, job.store)
+        job.call.simd.put_pixels(bins, qs, width, row, job.call.out_strides.x, job.store)
 
 
 cdef inline void pool_task(
@@ -210,16 +210,17 @@ cdef inline Winners winners_of(
     The same channels of the next box are prefetched, or the next bin where channels are last.
     """
     cdef Winners winners
-    cdef const real *values = <const real*>job.result
-    cdef Py_ssize_t bins = <Py_ssize_t>job.ph * job.pw, size = bins * job.channels, at, ahead
-    if job.out_strides.x == 1:
+    cdef const real *values = <const real*>job.call.result
+    cdef Py_ssize_t bins = <Py_ssize_t>job.call.ph * job.call.pw, at, ahead
+    cdef Py_ssize_t size = bins * job.call.channels
+    if job.call.out_strides.x == 1:
         winners.lines, winners.count, winners.stride = channels, bins, bins
         at = job.tables.rows[box] * size + channel * bins
         ahead = job.tables.rows[next_box] * size + channel * bins
     else:
-        winners.lines, winners.count, winners.stride = bins, channels, job.channels
+        winners.lines, winners.count, winners.stride = bins, channels, job.call.channels
         at = job.tables.rows[box] * size + channel
-        ahead = at + job.channels
+        ahead = at + job.call.channels
     winners.at, winners.values = job.maxima.argmax + at, values + at
     winners.next_at, winners.next_values = job.maxima.argmax + ahead, values + ahead
     return winners
@@ -233,8 +234,8 @@ cdef inline void pool_grad_task(
     belong to other threads.
     """
     cdef Strides map = job.map.strides
-    cdef Py_ssize_t columns = job.map.columns, first = task.first_block * job.lanes
-    cdef Py_ssize_t channels = min(task.stop_block * job.lanes, job.channels) - first
+    cdef Py_ssize_t columns = job.map.columns, first = task.first_block * job.call.lanes
+    cdef Py_ssize_t channels = min(task.stop_block * job.call.lanes, job.call.channels) - first
     cdef Py_ssize_t i, y, rows_count = task.y1 - task.y0
     cdef real *plane = (<real*>job.map.data + task.image * map.image + first * map.channel)
     cdef real *target = plane + task.y0 * map.y
@@ -248,17 +249,17 @@ cdef inline void pool_grad_task(
     rows.first = <uint32_t>(task.y0 * columns)
     rows.count = <uint32_t>(rows_count * columns)
     rows.all = <uint32_t>(job.map.rows * columns)
-    job.simd.clear(plane + task.y0 * map.y, &map, channels, rows_count, columns)
+    job.call.simd.clear(plane + task.y0 * map.y, &map, channels, rows_count, columns)
     for i in range(task.first_box, task.stop_box):
         box = winners_of(job, first, channels, i, min(i + 1, task.stop_box - 1), tile[0])
-        if job.out_strides.x == 1:
-            bad |= job.simd.add_winners(plane, map.channel, 0, 1, &box, &rows)
+        if job.call.out_strides.x == 1:
+            bad |= job.call.simd.add_winners(plane, map.channel, 0, 1, &box, &rows)
         else:
-            bad |= job.simd.add_winners(plane, 0, 1, map.x, &box, &rows)
+            bad |= job.call.simd.add_winners(plane, 0, 1, map.x, &box, &rows)
     if task.load == COPY_ONCE:
         for y in range(rows_count):
-            job.simd.put_pixels(tile + y * map.y, columns, channels,
-                                target + y * job.map.strides.y, job.map.strides.x, job.store)
+            job.call.simd.put_pixels(tile + y * map.y, columns, channels,
+                                     target + y * job.map.strides.y, job.map.strides.x, job.store)
         stream_fence()
     if bad:
         __atomic_store_n(job.maxima.bad, 1, __ATOMIC_RELAXED)

@@ -15,7 +15,7 @@ from libc.stdint cimport int32_t, uint8_t, uint32_t
 from libc.string cimport memset
 
 from passes.maxima cimport begin_maxima, lowest
-from passes.walk cimport Part, Walk, begin_walk, in_slots, load_taps, walk_on
+from passes.walk cimport Part, Walk, begin_walk, first_bin, in_slots, load_taps, walk_on
 from passes.tile cimport before_cells, cell_columns, cell_rows, load, next_cell
 from plan.spans cimport clip
 from plan.structs cimport TAPS, LevelJob, Task
@@ -47,7 +47,7 @@ cdef inline void sample_cell(
             for s in range(rows[0], rows[1]):
                 row = pixels + (pixel[s] - cell.y0) * view.y
                 next_row = row + (view.y if pixel[s] + 1 < all.y1 else 0)
-                job.simd.keep_samples(bins, row, next_row, view.x, &samples, fraction + s)
+                job.call.simd.keep_samples(bins, row, next_row, view.x, &samples, fraction + s)
             bins += lanes
 
 
@@ -85,13 +85,11 @@ cdef inline void sample_task(
         const LevelJob *job, const Task *task, char *memory, real _) noexcept nogil:
     cdef Walk walk
     cdef Part *part = &walk.part
-    cdef real *to
     begin_walk(job, task, memory, False, &walk)
     while walk_on(job, task, &walk):
         sample_part(job, part, &walk.tile, <real*>walk.scratch.tile, <real*>walk.scratch.bins)
-        to = <real*>walk.result + part.p0 * job.out_strides.y + part.q0 * job.out_strides.x
-        job.simd.unpack(<real*>walk.scratch.bins, part.p1 - part.p0, part.q1 - part.q0, to,
-                        &walk.target)
+        job.call.simd.unpack(<real*>walk.scratch.bins, part.p1 - part.p0, part.q1 - part.q0,
+                             first_bin(job, part, <real*>walk.result), &walk.target)
 
 
 # The gradient of the input.
@@ -110,11 +108,11 @@ cdef struct WinnersOfBin:          # of the lanes of a bin
 
 
 cdef inline Bin bin_of(const LevelJob *job, const Part *part, int p, int q) noexcept nogil:
-    cdef const uint8_t *outside = job.tables.outside + part.box * (job.ph + job.pw)
+    cdef const uint8_t *outside = job.tables.outside + part.box * (job.call.ph + job.call.pw)
     cdef Bin bin
     bin.y0, bin.y1 = part.spans_y[2 * p], part.spans_y[2 * p + 1]
     bin.x0, bin.x1 = part.spans_x[2 * q], part.spans_x[2 * q + 1]
-    bin.zero = outside[p] or outside[job.ph + q]
+    bin.zero = outside[p] or outside[job.call.ph + q]
     return bin
 
 
@@ -165,11 +163,11 @@ cdef inline void find_winners(
                           + (pixel[x] - window.x0) * view.x)
             corners[1], corners[2] = corners[0] + right, corners[0] + below
             corners[3] = corners[2] + right
-            job.simd.weigh(weights, fraction + y, fraction + x)
+            job.call.simd.weigh(weights, fraction + y, fraction + x)
             # Unsigned, so that a row may be of as many samples as a map can have columns.
-            job.simd.keep_winners(best, at, <const void**>corners, weights,
-                                  <int32_t>(4 * <uint32_t>(x - bin.x0)), job.maxima.products)
-        job.simd.end_row(at, winners.y, winners.x, y)
+            job.call.simd.keep_winners(best, at, <const void**>corners, weights,
+                                       <int32_t>(4 * <uint32_t>(x - bin.x0)), job.maxima.products)
+        job.call.simd.end_row(at, winners.y, winners.x, y)
 
 
 cdef inline void add_gradients(
@@ -183,6 +181,7 @@ cdef inline void add_gradients(
     cdef const Strides *to = &job.maxima.grad_strides
     cdef const int32_t *pixel = job.tables.tap_pixel
     cdef real[4] weights
+    cdef real gradient
     cdef real *corner
     cdef Py_ssize_t y
     cdef int32_t sample
@@ -191,16 +190,16 @@ cdef inline void add_gradients(
         if winners.y[lane] < 0:
             continue
         sample = bin.x0 + <int32_t>(<uint32_t>winners.x[lane] >> 2)
-        job.simd.weigh(weights, fraction + winners.y[lane], fraction + sample)
+        job.call.simd.weigh(weights, fraction + winners.y[lane], fraction + sample)
         y = pixel[winners.y[lane]]
         corner = plane + lane * to.channel + y * to.y + pixel[sample] * to.x
+        gradient = grad[lane * job.call.out_strides.channel]
         for i in range(4):
             if job.maxima.products and i != <int>(<uint32_t>winners.x[lane] & 3):
                 continue
             # The pixels past the last row and column have weight 0.
             if task.y0 <= y + (i >> 1) < task.y1 and weights[i] != 0:
-                corner[(i >> 1) * to.y + (i & 1) * to.x] += \
-                    weights[i] * grad[lane * job.out_strides.channel]
+                corner[(i >> 1) * to.y + (i & 1) * to.x] += weights[i] * gradient
 
 
 cdef inline void sample_grad_task(
@@ -209,8 +208,9 @@ cdef inline void sample_grad_task(
 
     Each task finds all winners of its boxes that may be in its rows.
     """
-    cdef Py_ssize_t first = task.first_block * job.lanes, channel
+    cdef Py_ssize_t first = task.first_block * job.call.lanes, channel
     cdef const Strides *to = &job.maxima.grad_strides
+    cdef const Strides *of_bins = &job.call.out_strides
     cdef const int32_t *pixel = job.tables.tap_pixel
     cdef real *plane = <real*>job.maxima.grad_input + task.image * to.image
     cdef const real *grad
@@ -220,11 +220,11 @@ cdef inline void sample_grad_task(
     cdef int p, q
     begin_walk(job, task, memory, False, &walk)
     if not job.add:
-        job.simd.clear(plane + first * to.channel + task.y0 * to.y, to,
-                       min(task.stop_block * job.lanes, job.channels) - first, task.y1 - task.y0,
-                       job.map.columns)
+        job.call.simd.clear(plane + first * to.channel + task.y0 * to.y, to,
+                            min(task.stop_block * job.call.lanes, job.call.channels) - first,
+                            task.y1 - task.y0, job.map.columns)
     while walk_on(job, task, &walk):
-        channel = walk.part.block * job.lanes
+        channel = walk.part.block * job.call.lanes
         for p in range(walk.part.p0, walk.part.p1):
             for q in range(walk.part.q0, walk.part.q1):
                 bin = bin_of(job, &walk.part, p, q)
@@ -232,6 +232,6 @@ cdef inline void sample_grad_task(
                         or pixel[bin.y1 - 1] + 1 < task.y0):
                     continue
                 find_winners(job, &bin, &walk.tile, <real*>memory, &winners)
-                grad = <const real*>walk.result + p * job.out_strides.y + q * job.out_strides.x
+                grad = <const real*>walk.result + p * of_bins.y + q * of_bins.x
                 add_gradients(job, task, &bin, &winners, walk.tile.lanes, grad,
                               plane + channel * to.channel)

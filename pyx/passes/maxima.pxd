@@ -4,8 +4,7 @@ from libc.stdint cimport int32_t, uint8_t
 
 from passes.walk cimport Part
 from plan.facts cimport TILE_PIXELS
-from plan.method cimport Shares, Work
-from plan.structs cimport COPY_ONCE, MAX_PIXEL_GRAD, LevelJob
+from plan.structs cimport COPY_ONCE, MAX_PIXEL_GRAD, LevelJob, Shares, Work
 from plan.tasks cimport ceiling
 from simd.structs cimport LANE_BYTES, real
 
@@ -26,12 +25,12 @@ cdef inline void begin_maxima(
     cdef const uint8_t *outside = job.tables.outside
     cdef bint zero
     if outside != NULL:
-        outside += part.box * (job.ph + job.pw)
+        outside += part.box * (job.call.ph + job.call.pw)
     for p in range(part.p0, part.p1):
         for q in range(part.q0, part.q1):
             zero = (part.spans_y[2 * p] >= part.spans_y[2 * p + 1]
                     or part.spans_x[2 * q] >= part.spans_x[2 * q + 1]
-                    or (outside != NULL and (outside[p] or outside[job.ph + q])))
+                    or (outside != NULL and (outside[p] or outside[job.call.ph + q])))
             for lane in range(lanes):
                 bins[lane] = <real>0 if zero else lowest(bins)
             bins += lanes
@@ -54,6 +53,6 @@ cdef inline void shares_of_maxima(
     shares.blocks = min(work.blocks, max(<Py_ssize_t>work.threads, for_cache))
     # Neighbouring channels of a pixel share cache lines, and hardware fetches the next one too.  A
     # tile for each thread keeps threads from taking them from each other.
-    if (job.purpose == MAX_PIXEL_GRAD and together and shares.blocks > 1
+    if (job.call.purpose == MAX_PIXEL_GRAD and together and shares.blocks > 1
             and pixels * ceiling(work.blocks, shares.blocks) <= TILE_PIXELS):
         shares.load = COPY_ONCE

@@ -16,16 +16,16 @@ cdef inline Tile open_tile(
         const LevelJob *job, const Map *map, const Task *task, Py_ssize_t block) noexcept nogil:
     """One block of output channels; of position-sensitive operators, the channels of one bin."""
     cdef Tile tile
-    cdef Py_ssize_t channel = block * job.lanes * job.channels_per_output + task.first_bin
+    cdef Py_ssize_t channel = block * job.call.lanes * job.call.channels_per_output + task.first_bin
     tile.plane = map.data + map.itemsize * (task.image * map.strides.image
                                             + channel * map.strides.channel)
     tile.dtype = map.dtype
     tile.itemsize = map.itemsize
     tile.strides = map.strides
-    tile.strides.channel = map.strides.channel * job.channels_per_output
-    tile.lanes = <int>min(<Py_ssize_t>job.lanes, job.channels - block * job.lanes)
-    tile.in_place = (tile.lanes == job.lanes and tile.strides.channel == 1
-                     and map.itemsize == job.itemsize)
+    tile.strides.channel = map.strides.channel * job.call.channels_per_output
+    tile.lanes = <int>min(<Py_ssize_t>job.call.lanes, job.call.channels - block * job.call.lanes)
+    tile.in_place = (tile.lanes == job.call.lanes and tile.strides.channel == 1
+                     and map.itemsize == job.call.itemsize)
     tile.shared = is_shared(task.load)
     tile.capacity = job.scratch.tile_bytes // LANE_BYTES
     tile.x0, tile.x1, tile.top, tile.bottom = task.x0, task.x1, task.y0, task.y1
@@ -52,7 +52,7 @@ cdef inline const real *load(
     view.x = lanes
     view.y = (tile.x1 - tile.x0) * lanes
     if not tile.shared or window.y0 < tile.y0 or window.y1 > tile.y1:
-        return <const real*>job.simd.load_rows(tile, memory, window, view)
+        return <const real*>job.call.simd.load_rows(tile, memory, window, view)
     return memory + (window.y0 - tile.y0) * view.y + (window.x0 - tile.x0) * lanes
 
 
@@ -60,25 +60,25 @@ cdef inline Map load_once(const LevelJob *job, const Task *task, char *tile) noe
     """The map as it is, or for COPY_ONCE a copy in the tile of what the task reads of it."""
     cdef Map local_map = job.map
     cdef const Strides *strides = &job.map.strides
-    cdef Py_ssize_t size = job.map.itemsize, first = task.first_block * job.lanes
-    cdef Py_ssize_t width = task.stop_block * job.lanes - first
+    cdef Py_ssize_t size = job.map.itemsize, first = task.first_block * job.call.lanes
+    cdef Py_ssize_t width = task.stop_block * job.call.lanes - first
     cdef Py_ssize_t rows = task.y1 - task.y0, columns = task.x1 - task.x0
     cdef const char *source
-    if task.load != COPY_ONCE or job.position_sensitive:      # whose bins have a tile each
+    if task.load != COPY_ONCE or job.call.position_sensitive:      # whose bins have a tile each
         return local_map
     source = job.map.data + size * (task.image * strides.image + first
                                     + task.y0 * strides.y + task.x0 * strides.x)
-    if size == job.itemsize:
-        job.simd.copy_runs(source, strides.y * size, strides.x * size, rows, columns,
-                           width * size, tile)
+    if size == job.call.itemsize:
+        job.call.simd.copy_runs(source, strides.y * size, strides.x * size, rows, columns,
+                                width * size, tile)
     elif strides.x == width:
-        job.simd.widen_runs(source, job.map.dtype, strides.y * size, 0, rows, 1,
-                            columns * width, <float*>tile)
+        job.call.simd.widen_runs(source, job.map.dtype, strides.y * size, 0, rows, 1,
+                                 columns * width, <float*>tile)
     else:
-        job.simd.widen_runs(source, job.map.dtype, strides.y * size, strides.x * size, rows,
-                            columns, width, <float*>tile)
-    local_map.dtype = c'f' if job.itemsize == sizeof(float) else c'd'
-    local_map.itemsize = job.itemsize
+        job.call.simd.widen_runs(source, job.map.dtype, strides.y * size, strides.x * size, rows,
+                                 columns, width, <float*>tile)
+    local_map.dtype = c'f' if job.call.itemsize == sizeof(float) else c'd'
+    local_map.itemsize = job.call.itemsize
     local_map.strides.image, local_map.strides.x, local_map.strides.y = 0, width, columns * width
     local_map.data = tile - local_map.itemsize * (
         first + task.y0 * local_map.strides.y + task.x0 * local_map.strides.x)
@@ -132,13 +132,13 @@ cdef inline Py_ssize_t bin_tile_bytes(const Task *task) noexcept nogil:
 cdef inline void load_bins(const LevelJob *job, const Task *task, char *tiles) noexcept nogil:
     """Pack the task's pixels of all its bins, as [bin][y][x][lane]."""
     cdef Tile tile = open_tile(job, &job.map, task, task.first_block)
-    job.simd.load_bins(&tile, job.map.strides.channel, bin_tile_bytes(task),
-                       <int>(task.stop_bin - task.first_bin), tiles)
+    job.call.simd.load_bins(&tile, job.map.strides.channel, bin_tile_bytes(task),
+                            <int>(task.stop_bin - task.first_bin), tiles)
 
 
 cdef inline void store_bins(
         const LevelJob *job, const Task *task, const char *tiles) noexcept nogil:
     """Write what load_bins reads."""
     cdef Tile tile = open_tile(job, &job.map, task, task.first_block)
-    job.simd.store_bins(&tile, job.map.strides.channel, bin_tile_bytes(task),
-                        <int>(task.stop_bin - task.first_bin), tiles)
+    job.call.simd.store_bins(&tile, job.map.strides.channel, bin_tile_bytes(task),
+                             <int>(task.stop_bin - task.first_bin), tiles)

@@ -46,7 +46,7 @@ cdef inline Target target_of(
     while the next box is computed, which needs the strip, so they have a staging of their own.
     """
     cdef Target target
-    target.strides = job.out_strides
+    target.strides = job.call.out_strides
     target.lanes = tile.lanes
     target.store = job.store
     target.staging = scratch.staging if job.store == STREAMING else scratch.strip
@@ -91,24 +91,24 @@ cdef inline Part parts_of(const LevelJob *job, const Task *task, int max_columns
     memset(&part, 0, sizeof(part))
     part.box, part.shared = task.first_box - 1, is_shared(task.load)
     part.block, part.blocks = task.stop_block, 1
-    part.p_first, part.p_stop, part.q_first, part.q_stop = 0, job.ph, 0, job.pw
-    part.most_p, part.most_q = job.ph, job.pw
-    if job.ph > min(<int>MAX_BIN_ROWS, <int>MAX_BINS // job.pw):      # too many for scratch
-        part.most_q = min(job.pw, max_columns)
-        part.most_p = min(min(job.ph, <int>MAX_BIN_ROWS), <int>MAX_BINS // part.most_q)
-    part.whole = part.most_p == job.ph and part.most_q == job.pw
+    part.p_first, part.p_stop, part.q_first, part.q_stop = 0, job.call.ph, 0, job.call.pw
+    part.most_p, part.most_q = job.call.ph, job.call.pw
+    if job.call.ph > min(<int>MAX_BIN_ROWS, <int>MAX_BINS // job.call.pw):    # too many for scratch
+        part.most_q = min(job.call.pw, max_columns)
+        part.most_p = min(min(job.call.ph, <int>MAX_BIN_ROWS), <int>MAX_BINS // part.most_q)
+    part.whole = part.most_p == job.call.ph and part.most_q == job.call.pw
     part.p1, part.q1 = part.p_stop, part.q_stop
     return part
 
 
 cdef inline void set_first_bin(const LevelJob *job, const Task *task, Part *part) noexcept nogil:
     """Have parts be the first bin of a task."""
-    part.p_first = <int>(task.first_bin // job.pw)
-    part.q_first = <int>(task.first_bin % job.pw)
+    part.p_first = <int>(task.first_bin // job.call.pw)
+    part.q_first = <int>(task.first_bin % job.call.pw)
     part.p1, part.q1 = part.p_first + 1, part.q_first + 1
     part.p_stop, part.q_stop = part.p1, part.q1
     part.most_p = part.most_q = 1
-    part.whole, part.single = job.ph * job.pw == 1, True
+    part.whole, part.single = job.call.ph * job.call.pw == 1, True
 
 
 cdef inline Window window_of_bins(const LevelJob *job, const Part *part) noexcept nogil:
@@ -119,7 +119,7 @@ cdef inline Window window_of_bins(const LevelJob *job, const Part *part) noexcep
     cdef int p
     memset(edges, 0, sizeof(edges))
     for p in range(part.p0, part.p1):      # the taps of the bins of a row follow each other
-        span = part.spans_y + 2 * (<Py_ssize_t>p * job.pw)
+        span = part.spans_y + 2 * (<Py_ssize_t>p * job.call.pw)
         hull_of_taps(job.tables.tap_pixel, span[2 * part.q0], span[2 * part.q1 - 1], edges)
     window.y0, window.y1, window.x0, window.x1 = edges[0], edges[1], edges[2], edges[3]
     return window
@@ -186,10 +186,10 @@ cdef inline void set_box(const LevelJob *job, Part *part, Py_ssize_t box) noexce
     part.row = job.tables.rows[box]
     part.pixel = job.tables.tap_pixel
     if job.tables.tap_kind == SPARSE_TAPS:
-        part.spans_y = job.tables.spans + 2 * box * (<Py_ssize_t>job.ph * job.pw)
+        part.spans_y = job.tables.spans + 2 * box * (<Py_ssize_t>job.call.ph * job.call.pw)
         return
-    part.spans_y = job.tables.spans + 2 * box * (job.ph + job.pw)
-    part.spans_x = part.spans_y + 2 * job.ph
+    part.spans_y = job.tables.spans + 2 * box * (job.call.ph + job.call.pw)
+    part.spans_x = part.spans_y + 2 * job.call.ph
 
 
 cdef inline bint next_part(const LevelJob *job, const Task *task, Part *part) noexcept nogil:
@@ -260,9 +260,9 @@ cdef inline void load_taps(
         const LevelJob *job, const Part *slots, const Tile *tile, real *memory,
         View *view) noexcept nogil:
     """Pack the pixels of a part in slots, from slot (y0, x0) of its window on."""
-    job.simd.load_slots(tile, job.tables.slot_pixel, &slots.window, memory)
-    view.x = job.lanes
-    view.y = (slots.window.x1 - slots.window.x0) * job.lanes
+    job.call.simd.load_slots(tile, job.tables.slot_pixel, &slots.window, memory)
+    view.x = job.call.lanes
+    view.y = (slots.window.x1 - slots.window.x0) * job.call.lanes
 
 
 # The walk
@@ -282,14 +282,14 @@ cdef struct Walk:                  # a part, where its pixels come from, and whe
 cdef inline void prefetch_next_box(
         const LevelJob *job, const Task *task, const Part *part, int lanes) noexcept nogil:
     """The ends of the next box's runs in the results, which are read before they are written."""
-    cdef const Strides *to = &job.out_strides
+    cdef const Strides *to = &job.call.out_strides
     cdef const Strides *at = &job.maxima.argmax_strides
-    cdef Py_ssize_t row, channel = part.block * job.lanes
+    cdef Py_ssize_t row, channel = part.block * job.call.lanes, size = job.call.itemsize
     if part.box + 1 >= task.stop_box:
         return
     row = job.tables.rows[part.box + 1]
-    prefetch_ends(<char*>job.result + job.itemsize * (row * to.image + channel * to.channel),
-                  lanes * to.channel * job.itemsize)
+    prefetch_ends(<char*>job.call.result + size * (row * to.image + channel * to.channel),
+                  lanes * to.channel * size)
     if job.maxima.argmax != NULL:
         prefetch_ends(job.maxima.argmax + row * at.image + channel * at.channel,
                       lanes * at.channel * sizeof(int32_t))
@@ -316,8 +316,8 @@ cdef inline Py_ssize_t blocks_together(
         const LevelJob *job, const Task *task, Py_ssize_t block, Py_ssize_t most) noexcept nogil:
     """How many blocks from `block` on are computed at once, in as few and as even turns as there
     can be; 0 where lanes do not lie together in the bins."""
-    cdef Py_ssize_t left = min(task.stop_block, job.channels // job.lanes) - block, turns
-    if left < 1 or most < 1 or job.out_strides.channel != 1:
+    cdef Py_ssize_t left = min(task.stop_block, job.call.channels // job.call.lanes) - block, turns
+    if left < 1 or most < 1 or job.call.out_strides.channel != 1:
         return 0
     turns = (left + most - 1) // most
     return (left + turns - 1) // turns
@@ -350,23 +350,29 @@ cdef inline void begin_walk(
 cdef inline bint walk_on(const LevelJob *job, const Task *task, Walk *walk) noexcept nogil:
     """Go on to the next part; after the last, end all stores and return False."""
     cdef Part *part = &walk.part
+    cdef const Strides *to = &job.call.out_strides
     cdef Py_ssize_t at
     if not next_part(job, task, part):
-        stream_rest(job.simd, &walk.scratch.queue)
+        stream_rest(job.call.simd, &walk.scratch.queue)
         stream_fence()
         return False
     if part.block != walk.opened:      # else it goes on holding rows
         walk.tile, walk.opened = open_tile(job, &walk.map, task, part.block), part.block
         walk.target.lanes = walk.tile.lanes
-    elif (job.store == STREAMING and not writes_maps(job.purpose) and not walk.tile.in_place
+    elif (job.store == STREAMING and not writes_maps(job.call.purpose) and not walk.tile.in_place
             and begins_box(part, task)):
         prefetch_next_box(job, task, part, walk.tile.lanes)
     walk.joined = False
     if walk.tile.in_place and walk.may_join:
         join_blocks(job, task, walk)
-    at = part.row * job.out_strides.image + part.block * job.lanes * job.out_strides.channel
-    walk.result = <char*>job.result + at * job.itemsize
+    at = part.row * to.image + part.block * job.call.lanes * to.channel
+    walk.result = <char*>job.call.result + at * job.call.itemsize
     return True
+
+
+cdef inline real *first_bin(const LevelJob *job, const Part *part, real *out) noexcept nogil:
+    """Bin (p0, q0) of a part; out: bin (0, 0)."""
+    return out + part.p0 * job.call.out_strides.y + part.q0 * job.call.out_strides.x
 
 
 # Gradients
@@ -386,14 +392,14 @@ cdef inline Lanes bins_of_part(
     """
     cdef Lanes grad
     cdef Py_ssize_t ps = part.p1 - part.p0, qs = part.q1 - part.q0, b
-    cdef const Strides *strides = &job.out_strides
+    cdef const Strides *strides = &job.call.out_strides
     cdef const real *first = <const real*>bins + part.p0 * strides.y + part.q0 * strides.x
-    grad.origin, grad.block = <void*>first, job.lanes
+    grad.origin, grad.block = <void*>first, job.call.lanes
     grad.view.y, grad.view.x = strides.y, strides.x
-    if strides.channel != 1 or lanes != job.lanes:
-        grad.view.y, grad.view.x = qs * job.lanes, job.lanes
-        grad.origin, grad.block = packed, ps * qs * job.lanes
+    if strides.channel != 1 or lanes != job.call.lanes:
+        grad.view.y, grad.view.x = qs * job.call.lanes, job.call.lanes
+        grad.origin, grad.block = packed, ps * qs * job.call.lanes
         for b in range(part.blocks):
-            job.simd.pack(first + b * job.lanes * strides.channel, strides, lanes, ps, qs,
-                          packed + b * grad.block)
+            job.call.simd.pack(first + b * job.call.lanes * strides.channel, strides, lanes, ps, qs,
+                               packed + b * grad.block)
     return grad

@@ -7,7 +7,7 @@ once, its taps alone, or cell by cell.
 from libc.stdint cimport int32_t
 from libc.string cimport memset
 
-from passes.walk cimport Part, Walk, in_slots, load_taps
+from passes.walk cimport Part, Walk, first_bin, in_slots, load_taps
 from passes.tile cimport cell_columns, cell_rows, load
 from plan.spans cimport clip
 from plan.structs cimport CELLS, NOTHING, TAPS, LevelJob
@@ -59,7 +59,7 @@ cdef inline void contract(
 cdef inline void set_axes(
         const LevelJob *job, const Part *part, const View *view, Axis *y, Axis *x) noexcept nogil:
     """Both axes of a part, whose pixels are seen as `view`."""
-    cdef Py_ssize_t lanes = job.lanes
+    cdef Py_ssize_t lanes = job.call.lanes
     y.taps.pixel = x.taps.pixel = part.pixel
     y.taps.weight = x.taps.weight = job.tables.tap_weight
     y.taps.spans, x.taps.spans = part.spans_y + 2 * part.p0, part.spans_x + 2 * part.q0
@@ -117,9 +117,9 @@ cdef inline void sum_cells(const LevelJob *job, Walk *walk, real *bins) noexcept
             pixels = load(job, &walk.tile, <real*>walk.scratch.tile, &cell, &view)
             cells.start, cells.stride = pixels - cell.y0 * view.y, view.x
             cells.pixel_stride, cells.count = view.y, width
-            sum_cell(job.simd, &y, cell.y0, cell.y1, &cells, strip, width * lanes, lanes)
+            sum_cell(job.call.simd, &y, cell.y0, cell.y1, &cells, strip, width * lanes, lanes)
         strips.start, strips.stride = strip - cell.x0 * lanes, width * lanes
-        sum_cell(job.simd, &x, cell.x0, cell.x1, &strips, bins, x.bin_stride, y.bin_stride)
+        sum_cell(job.call.simd, &x, cell.x0, cell.x1, &strips, bins, x.bin_stride, y.bin_stride)
 
 
 cdef inline void sum_block(const LevelJob *job, Walk *walk, real *bins) noexcept nogil:
@@ -145,13 +145,13 @@ cdef inline void sum_block(const LevelJob *job, Walk *walk, real *bins) noexcept
         pixels = load(job, &walk.tile, memory, &part.window, &view)
     set_axes(job, part, &view, &y, &x)
     if part.x_first:
-        contract(job.simd, pixels - x.low * x.stride, &x, &y, strip, bins, &walk.scratch.queue)
+        contract(job.call.simd, pixels - x.low * x.stride, &x, &y, strip, bins, &walk.scratch.queue)
     else:
-        contract(job.simd, pixels - y.low * y.stride, &y, &x, strip, bins, &walk.scratch.queue)
+        contract(job.call.simd, pixels - y.low * y.stride, &y, &x, strip, bins, &walk.scratch.queue)
 
 
 cdef inline void store_part(const LevelJob *job, const Walk *walk, real *out) noexcept nogil:
     """Write the bins of a part that are gathered in scratch; out: bin (0, 0)."""
     cdef const Part *part = &walk.part
-    job.simd.unpack(<const real*>walk.scratch.bins, part.p1 - part.p0, part.q1 - part.q0,
-                    out + part.p0 * job.out_strides.y + part.q0 * job.out_strides.x, &walk.target)
+    job.call.simd.unpack(<const real*>walk.scratch.bins, part.p1 - part.p0, part.q1 - part.q0,
+                         first_bin(job, part, out), &walk.target)

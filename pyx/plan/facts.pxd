@@ -11,7 +11,7 @@ cdef enum:
 
 cdef inline bint has_no_work(const LevelJob *job) noexcept nogil:
     """Whether a level has nothing to read or to write."""
-    return (job.order.count == 0 or job.channels == 0 or job.map.images == 0
+    return (job.order.count == 0 or job.call.channels == 0 or job.map.images == 0
             or job.map.rows == 0 or job.map.columns == 0)
 
 
@@ -29,13 +29,14 @@ cdef inline bint channels_lie_together(const LevelJob *job) noexcept nogil:
 
     If they are of a small type, they have to fill whole lane vectors.
     """
-    return job.map.strides.channel == 1 and not job.position_sensitive and (
-        job.map.itemsize == job.itemsize or job.channels * job.itemsize % LANE_BYTES == 0)
+    return job.map.strides.channel == 1 and not job.call.position_sensitive and (
+        job.map.itemsize == job.call.itemsize
+        or job.call.channels * job.call.itemsize % LANE_BYTES == 0)
 
 
 cdef inline bint beyond_cache(const LevelJob *job) noexcept nogil:
     """Whether the map of an image is too large to stay in cache."""
-    return (<double>job.map.rows * job.map.columns * job.channels * job.itemsize
+    return (<double>job.map.rows * job.map.columns * job.call.channels * job.call.itemsize
             > STREAM_BYTES)
 
 

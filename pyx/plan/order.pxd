@@ -4,9 +4,9 @@ from libc.stdint cimport int32_t
 from libc.string cimport memcpy, memset
 
 from plan.facts cimport channels_lie_together
-from plan.rules cimport LevelRule, level_of
+from plan.rules cimport level_of
 from plan.scratch cimport max_rows
-from plan.structs cimport MAX_PIXEL_GRAD, Boxes, LevelJob, writes_maps
+from plan.structs cimport MAX_PIXEL_GRAD, Call, LevelJob, Order, writes_maps
 
 cdef enum:
     PLACE_BUCKETS = 1024           # buckets of the sort by place: rows, or bands       # R011
@@ -66,13 +66,13 @@ cdef inline int32_t place_of(const LevelJob *job, const double *box) noexcept no
     """
     cdef Py_ssize_t height = job.map.rows, width = job.map.columns, top, left, rows, band
     cdef double[4] edges
-    hull_of_box(box, job.box_numbers, edges)
-    top = pixel_at(edges[1], job.scale.y, height, job.itemsize)
-    if writes_maps(job.purpose) or channels_lie_together(job):
-        left = pixel_at(edges[0], job.scale.x, width, job.itemsize)
+    hull_of_box(box, job.call.boxes.width, edges)
+    top = pixel_at(edges[1], job.scale.y, height, job.call.itemsize)
+    if writes_maps(job.call.purpose) or channels_lie_together(job):
+        left = pixel_at(edges[0], job.scale.x, width, job.call.itemsize)
         band = max((height + PLACE_BANDS - 1) // PLACE_BANDS, <Py_ssize_t>MIN_BAND_ROWS)
         return <int32_t>(top // band * PLACE_BANDS + left // (width // PLACE_BANDS + 1))
-    rows = pixel_at(edges[3], job.scale.y, height, job.itemsize) - top
+    rows = pixel_at(edges[3], job.scale.y, height, job.call.itemsize) - top
     top //= max((height + PLACE_BUCKETS - 1) // PLACE_BUCKETS, 1)
     # samples reach a pixel farther than a box, and boxes are at least a pixel high
     if height > max_rows(job) and max(rows, -rows) + 3 > max_rows(job):
@@ -80,33 +80,31 @@ cdef inline int32_t place_of(const LevelJob *job, const double *box) noexcept no
     return <int32_t>top
 
 
-cdef inline void sort_boxes(
-        LevelJob *jobs, Py_ssize_t levels, const Boxes *boxes, const LevelRule *rule, int32_t *keys,
-        int32_t *order, Py_ssize_t *starts) noexcept nogil:
-    """Sort boxes by level, then by image, then by place.
+cdef inline void sort_boxes(Call *call, int32_t *keys) noexcept nogil:
+    """Sort boxes by level, then by image, then by place, and tell each level which are its own.
 
-    keys: room for three numbers of each box; order: for one, which the levels share;
-    starts: [levels * images + 2], where the boxes of each image of each level begin.
+    keys: room for three numbers of each box; the call has room for its order and its starts.
     """
     cdef Py_ssize_t[DIGITS + 2] at
-    cdef Py_ssize_t count = boxes.count, images = jobs.map.images, k, level
+    cdef Py_ssize_t count = call.boxes.count, images = call.jobs.map.images, k, level
     # In the gradient of roi_pool, boxes write anywhere, in the order in which they come.
-    cdef bint by_place = jobs.purpose != MAX_PIXEL_GRAD
+    cdef bint by_place = call.purpose != MAX_PIXEL_GRAD
     cdef int32_t *places = keys + count
     cdef int32_t *sorted_once = places + count
-    cdef const double *box = boxes.numbers
+    cdef const Py_ssize_t *starts
+    cdef const double *box = call.boxes.numbers
     for k in range(count):
-        level = level_of(jobs.itemsize, rule, box, boxes.width)
-        keys[k] = <int32_t>(level * images + boxes.images[k])
+        level = level_of(call.itemsize, &call.level_rule, box, call.boxes.width)
+        keys[k] = <int32_t>(level * images + call.boxes.images[k])
         if by_place:
-            places[k] = place_of(&jobs[level], box)
+            places[k] = place_of(&call.jobs[level], box)
         sorted_once[k] = <int32_t>k
-        box += boxes.width
+        box += call.boxes.width
     if by_place:
-        counting_sort(places, 0, DIGITS - 1, DIGITS, sorted_once, count, at, order)
-        counting_sort(places, DIGIT_BITS, DIGITS - 1, DIGITS, order, count, at, sorted_once)
-    counting_sort(keys, 0, -1, levels * images, sorted_once, count, starts, order)
-    for level in range(levels):
-        jobs[level].order.starts = starts + level * images
-        jobs[level].order.boxes = order + starts[level * images]
-        jobs[level].order.count = starts[(level + 1) * images] - starts[level * images]
+        counting_sort(places, 0, DIGITS - 1, DIGITS, sorted_once, count, at, call.order)
+        counting_sort(
+            places, DIGIT_BITS, DIGITS - 1, DIGITS, call.order, count, at, sorted_once)
+    counting_sort(keys, 0, -1, call.levels * images, sorted_once, count, call.starts, call.order)
+    for level in range(call.levels):
+        starts = call.starts + level * images
+        call.jobs[level].order = Order(starts[images] - starts[0], call.order + starts[0], starts)

@@ -4,9 +4,6 @@
 """
 from libc.stdint cimport int32_t, uint8_t
 
-from plan.structs cimport Boxes, LevelJob
-from threads cimport Team
-
 
 cdef extern from "plan/rules_of_cpu.h" nogil:
     cdef enum:
@@ -88,10 +85,3 @@ cdef inline LevelRule level_rule(tuple numbers) except *:
     cdef LevelRule rule
     (rule.last, rule.finest, rule.canonical_level, rule.canonical_scale, rule.close) = numbers
     return rule
-
-
-cdef struct TableInputs:                # what the tables of a level are made from
-    RuleNumbers rule
-    LevelJob *job
-    const Boxes *boxes
-    Team *team               # makes tables of many boxes

@@ -6,29 +6,26 @@ of a bin that share a pixel.
 from libc.stdint cimport INT32_MAX, int32_t
 from libc.string cimport memset
 
-from plan.rules cimport (TableInputs, RotatedBox, SparseOut, PixelSums, make_rotated,
-                         max_rotated_taps, rotated_bin)
+from plan.rules cimport (
+    PixelSums, RotatedBox, SparseOut, make_rotated, max_rotated_taps, rotated_bin)
 from plan.spans cimport hull_of_taps, widen_hull
 from plan.structs cimport LevelJob, Tables
 from tuning cimport FEW_TAPS_GAIN
 
 
-cdef inline void set_box(RotatedBox *box, const TableInputs *inputs, Py_ssize_t k) noexcept nogil:
-    cdef const LevelJob *job = inputs.job
-    box.y.bins, box.x.bins = job.ph, job.pw
+cdef inline void set_box(RotatedBox *box, const LevelJob *job, Py_ssize_t k) noexcept nogil:
+    box.y.bins, box.x.bins = job.call.ph, job.call.pw
     box.y.extent, box.x.extent = <int>job.map.rows, <int>job.map.columns
     box.y.scale = box.x.scale = job.scale.y
-    make_rotated(job.itemsize, box, &inputs.rule,
-                 inputs.boxes.numbers + inputs.boxes.width * k)
+    make_rotated(job.call.itemsize, box, &job.call.rule,
+                 job.call.boxes.numbers + job.call.boxes.width * k)
 
 
-cdef inline double max_sparse_taps(
-        const TableInputs *inputs, Py_ssize_t k) noexcept nogil:
+cdef inline double max_sparse_taps(const LevelJob *job, Py_ssize_t k) noexcept nogil:
     """An upper bound of the taps of a box, which may be far above what memory holds."""
     cdef RotatedBox box
-    set_box(&box, inputs, k)
-    return (max_rotated_taps(inputs.job.itemsize, &box)
-            * inputs.job.ph * inputs.job.pw)
+    set_box(&box, job, k)
+    return max_rotated_taps(job.call.itemsize, &box) * job.call.ph * job.call.pw
 
 
 cdef inline void write_bins(
@@ -47,23 +44,22 @@ cdef inline void write_bins(
 
 
 cdef inline Py_ssize_t count_sparse_taps(
-        const TableInputs *inputs, Py_ssize_t k,
-        PixelSums *sums) noexcept nogil:
+        const LevelJob *job, Py_ssize_t k, PixelSums *sums) noexcept nogil:
     cdef RotatedBox box
     cdef SparseOut out
     memset(&out, 0, sizeof(out))
-    out.want_slopes = inputs.job.tables.slopes_of_tap > 0      # of taps without weight, too
-    set_box(&box, inputs, k)
-    write_bins(&box, inputs.job.itemsize, NULL, 0, sums, &out)
+    out.want_slopes = job.tables.slopes_of_tap > 0      # of taps without weight, too
+    set_box(&box, job, k)
+    write_bins(&box, job.call.itemsize, NULL, 0, sums, &out)
     return <Py_ssize_t>out.count
 
 
 cdef inline Py_ssize_t sparse_tables(
-        const TableInputs *inputs, Py_ssize_t i, Py_ssize_t k, Py_ssize_t start,
+        const LevelJob *job, Py_ssize_t i, Py_ssize_t k, Py_ssize_t start,
         PixelSums *sums) noexcept nogil:
     """The bins of box k, which is box i of the tables; return its taps, from `start` on."""
-    cdef Tables *tables = &inputs.job.tables
-    cdef Py_ssize_t itemsize = inputs.job.itemsize, b
+    cdef const Tables *tables = &job.tables
+    cdef Py_ssize_t itemsize = job.call.itemsize, b
     cdef int32_t *spans = tables.spans + 2 * tables.spans_of_box * i
     cdef int32_t *window = tables.windows + 4 * i
     cdef Py_ssize_t[4] all, edges
@@ -74,7 +70,7 @@ cdef inline Py_ssize_t sparse_tables(
     out.pixel = tables.tap_pixel + 2 * start
     out.weight = <char*>tables.tap_weight + start * itemsize
     out.slopes = NULL if not out.want_slopes else <char*>tables.tap_slopes + start * itemsize
-    set_box(&box, inputs, k)
+    set_box(&box, job, k)
     write_bins(&box, <int>itemsize, spans, start, sums, &out)
     memset(all, 0, sizeof(all))
     for b in range(tables.spans_of_box):

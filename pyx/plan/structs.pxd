@@ -8,8 +8,13 @@ place in the tables.
 """
 from libc.stdint cimport int32_t, uint8_t
 
+from plan.rules cimport LevelRule, RuleNumbers
 from simd.structs cimport Strides
 from simd.table cimport Simd
+from threads cimport Team
+
+cdef struct Call
+cdef struct Method
 
 cdef enum:                         # purposes: what a plan is for, which is a pass
     FORWARD
@@ -168,25 +173,139 @@ cdef struct SlopesJob:             # what only gradients of boxes need
 
 
 cdef struct LevelJob:              # what a call does with one level; most often there is only one
-    const Simd *simd               # functions for the type of the computation
+    const Call *call
+    const Method *method           # NULL until the level has tables
     Map map
     Scale scale                    # from coordinates of boxes to pixels of the map
     Order order
     Tables tables
     ScratchSizes scratch
+    int store                      # of enum store of simd/structs.h
+    bint add                       # gradients are added to what is there
+    bint prefetch                  # pixels come from memory and are asked for ahead
+    MaximaJob maxima
+    SlopesJob slopes
+
+
+cdef struct Call:
+    # what is asked for
     int purpose
     bint position_sensitive        # each bin has channels of its own
-    int box_numbers                # of a box: 4, or 5 if it is turned
-    int store                      # of enum store of simd/structs.h
     int ph
     int pw
     int itemsize                   # of the type of the computation
-    int lanes                      # numbers of that type in a lane vector
+    RuleNumbers rule
+    LevelRule level_rule           # which level a box is pooled from; all zeros for one map
+    Py_ssize_t levels
+    LevelJob *jobs                 # [levels]; `map` and `scale` are the caller's to set
+    Py_ssize_t input_channels
     Py_ssize_t channels            # of the output
     Py_ssize_t channels_per_output  # input channels of an output channel: PH * PW or 1
-    bint add                       # gradients are added to what is there
-    bint prefetch                  # pixels come from memory and are asked for ahead
+    Boxes boxes
+    int max_threads
+    Team *team
+    Py_ssize_t max_boxes           # of a level in a step; tests take few
+    # results beside maps, and argmax
     void *result                   # output, or gradient of it, as (K, C, PH, PW)
     Strides out_strides            # of the result
-    MaximaJob maxima
-    SlopesJob slopes
+    char *small                    # the output in a type of 2 or fewer bytes, or NULL
+    int small_dtype                # NumPy's character of that type
+    void *grad_boxes               # [boxes][grad_columns], of which a box has the last
+    Py_ssize_t grad_columns
+    bint trusts_argmax             # indices are checked as they are used, and not before
+    int32_t bad                    # 1 once an index of no pixel was met
+    # the plan
+    const Simd *simd               # functions for the type of the computation
+    int lanes                      # numbers of that type in a lane vector
+    int32_t *order                 # boxes by level, image and place
+    Py_ssize_t *starts             # [levels * images + 2]: where those of each image begin
+    Tasks tasks
+    int threads                    # that carry out this step
+    Py_ssize_t scratch_bytes       # of each
+    bint begun
+    bint ready                     # a step is planned and waits to be run
+    bint done                      # there is no further step
+    Py_ssize_t steps
+
+
+# --- Methods: ways to compute the boxes of a level, from their pixels to their bins and back
+
+# Compute a task.  memory: scratch of the thread.  The number is not read: its type chooses one of
+# the two functions that Cython makes for float and for double.
+ctypedef void (*FloatTask)(
+    const LevelJob *job, const Task *task, char *memory, float) noexcept nogil
+ctypedef void (*DoubleTask)(
+    const LevelJob *job, const Task *task, char *memory, double) noexcept nogil
+
+
+cdef struct Pass:
+    FloatTask of_float
+    DoubleTask of_double
+
+
+cdef struct Work:                  # what all tasks of a call share
+    int threads                    # that are worth waking
+    Py_ssize_t bins
+    Py_ssize_t blocks              # channel blocks
+    Py_ssize_t whole_blocks        # of those, the ones that fill a lane vector
+    Py_ssize_t units               # shares that stay whole: a block, or blocks with common slopes
+    Py_ssize_t tile_pixels         # that the tile of one block has room for
+    double cost                    # of a task, at most, if it can be divided; reading only
+
+
+cdef struct Cover:                 # what the windows of some boxes cover
+    Py_ssize_t y0                  # the hull of all that are not empty; its rows may be made whole
+    Py_ssize_t y1
+    Py_ssize_t x0
+    Py_ssize_t x1
+    double hull                    # pixels of it
+    double area                    # pixels of the windows, added up
+    double rows                    # rows of the windows, added up
+    Py_ssize_t max_rows            # of one window
+    double cost
+    double max_cost                # of one box
+
+
+cdef struct Shares:                # how the work of an image is divided
+    Py_ssize_t blocks              # into so many shares of channel blocks
+    Py_ssize_t bins                # and so many of bins
+    Py_ssize_t max_boxes           # of a task
+    int load                       # of enum Load
+    # Reading.  PACK_WINDOW becomes PACK_ROWS if that costs less.  Costs are in pixels of whole
+    # rows, which are packed once.  If both are 0, nothing is packed.
+    double pixel_cost              # of a pixel of a window
+    double row_cost                # of a row of a window
+    bint divides_boxes             # blocks are divided for boxes that are much of a thread's work
+    # Writing.
+    Py_ssize_t rows                # of a task at most
+    Py_ssize_t columns
+    Py_ssize_t bands               # rows are divided into so many shares or more
+
+
+# What a method does not set stays NULL or 0: passes that it does not have, next_copy where no task
+# copies boxes, and shares_to_write where no pass of it writes maps.
+cdef struct Method:
+    const char *name
+    # Why it cannot compute a level, whose tables are there; NULL if it can.
+    const char *(*unfit)(const LevelJob *job) noexcept nogil
+    # Whether it takes less time than the methods after it.  few: how many boxes have few taps.
+    bint (*pays)(const LevelJob *job, Py_ssize_t few) noexcept nogil
+    # Set what the passes need to know of each box, and whether they prefetch.
+    void (*prepare)(LevelJob *job) noexcept nogil
+    # How the boxes of an image are divided into tasks of forward passes and gradients of boxes.
+    Shares (*shares_to_read)(
+        const LevelJob *job, const Work *work, const Cover *cover, Py_ssize_t boxes) noexcept nogil
+    # How maps are divided into tasks of gradients of the input.
+    Shares (*shares_to_write)(const LevelJob *job, const Work *work) noexcept nogil
+    # Set `one` to what comes next of a task that copies each box by itself; False after the last.
+    bint (*next_copy)(const LevelJob *job, const Task *task, Task *one) noexcept nogil
+    # Lay out the scratch of a thread, which has to hold what the tasks of the level need.
+    void (*size_scratch)(LevelJob *job) noexcept nogil
+    # A bin has channels of its own, so that work counts for each bin.
+    bint bins_apart
+    Pass[PURPOSES] passes          # by purpose
+
+
+cdef inline void set_pass(
+        Method *method, int purpose, FloatTask of_float, DoubleTask of_double) noexcept:
+    method.passes[purpose].of_float, method.passes[purpose].of_double = of_float, of_double

@@ -20,14 +20,14 @@ from plan.facts cimport window_area
 from plan.memory cimport allocated
 from plan.rules cimport (
     RULE_QUANTISED, RULE_ROTATED, RULE_SAMPLED, RULE_SINGLE_SAMPLES, RULE_SLOPES, RULE_SUMS,
-    BoxAxis, TableInputs, PixelSums, TapsOut, axis_taps, make_axis, sample_count)
+    BoxAxis, PixelSums, TapsOut, axis_taps, make_axis, sample_count)
 from plan.scratch cimport slope_pixels
 from plan.spans cimport hull
 from plan.sparse cimport count_sparse_taps, max_sparse_taps, sparse_tables
 from plan.structs cimport (
     GRAD_BOXES, PIXEL_SPANS, SAMPLES, SEPARABLE, SPARSE_TAPS, LevelJob, Tables)
 from simd.structs cimport ASSERT, PLANTED
-from threads cimport Team, share_tasks, workers_of
+from threads cimport share_tasks, workers_of
 from tuning cimport FEW_TAPS_GAIN, MAX_COLUMNS, SLOPE_BLOCKS
 
 cdef enum:
@@ -39,15 +39,14 @@ cdef enum:
 
 
 cdef inline void axis_of_box(
-        BoxAxis *made, const TableInputs *inputs, Py_ssize_t k, int a) noexcept nogil:
+        BoxAxis *made, const LevelJob *job, Py_ssize_t k, int a) noexcept nogil:
     """Axis a of box k: 0 is y and 1 is x."""
-    cdef const double *corners = inputs.boxes.numbers + inputs.boxes.width * k
-    cdef const LevelJob *job = inputs.job
-    cdef int bins = job.ph, extent = <int>job.map.rows
+    cdef const double *corners = job.call.boxes.numbers + job.call.boxes.width * k
+    cdef int bins = job.call.ph, extent = <int>job.map.rows
     cdef double scale = job.scale.y
     if a == 1:
-        bins, extent, scale = job.pw, <int>job.map.columns, job.scale.x
-    make_axis(job.itemsize, made, &inputs.rule, scale, bins, extent, corners[1 - a],
+        bins, extent, scale = job.call.pw, <int>job.map.columns, job.scale.x
+    make_axis(job.call.itemsize, made, &job.call.rule, scale, bins, extent, corners[1 - a],
               corners[3 - a])
 
 
@@ -63,24 +62,23 @@ cdef inline int kind_of(int rule) noexcept nogil:
 cdef inline void set_kind(Tables *tables, const LevelJob *job, int kind) noexcept nogil:
     """Say what tables of a kind have of each box and of each tap."""
     tables.tap_kind = kind
-    tables.spans_of_box, tables.numbers_of_tap = job.ph + job.pw, 1
+    tables.spans_of_box, tables.numbers_of_tap = job.call.ph + job.call.pw, 1
     tables.slots_of_tap = 2 if kind == SAMPLES else 1
     if kind == SPARSE_TAPS:
-        tables.spans_of_box, tables.numbers_of_tap = <Py_ssize_t>job.ph * job.pw, 2
-    if job.purpose == GRAD_BOXES:
+        tables.spans_of_box, tables.numbers_of_tap = <Py_ssize_t>job.call.ph * job.call.pw, 2
+    if job.call.purpose == GRAD_BOXES:
         tables.slopes_of_tap = RULE_SLOPES if kind == SPARSE_TAPS else 2
 
 
-cdef inline double max_axis_taps(
-        const TableInputs *inputs, const BoxAxis *axis) noexcept nogil:
+cdef inline double max_axis_taps(const LevelJob *job, const BoxAxis *axis) noexcept nogil:
     """An upper bound of the taps of one axis: each bin reads at most three pixels more than its
     length on the map, and at most two a sample.  One more makes up for sums that are rounded."""
     cdef double low = min(axis.low, axis.low + axis.size)
     cdef double high = max(axis.low, axis.low + axis.size)
     cdef double extent = axis.extent, rounding, taps
     cdef Py_ssize_t samples = 0
-    cdef int itemsize = inputs.job.itemsize, p
-    if inputs.job.tables.tap_kind == SAMPLES:
+    cdef int itemsize = job.call.itemsize, p
+    if job.tables.tap_kind == SAMPLES:
         for p in range(axis.bins):
             samples += sample_count(itemsize, axis, p)
         return samples
@@ -90,41 +88,39 @@ cdef inline double max_axis_taps(
     low = min(max(floor(low - rounding) - 2, 0), extent)
     high = min(max(ceil(high + rounding) + 2, 0), extent)
     taps = (high - low) + (4.0 + rounding) * axis.bins
-    if inputs.rule.kind == RULE_SAMPLED and inputs.rule.sampling_ratio > 0:
-        taps = min(taps, 2.0 * axis.bins * inputs.rule.sampling_ratio)
+    if job.call.rule.kind == RULE_SAMPLED and job.call.rule.sampling_ratio > 0:
+        taps = min(taps, 2.0 * axis.bins * job.call.rule.sampling_ratio)
     return <Py_ssize_t>min(taps, extent * axis.bins)
 
 
-cdef inline double max_taps(
-        const TableInputs *inputs, Py_ssize_t k) noexcept nogil:
+cdef inline double max_taps(const LevelJob *job, Py_ssize_t k) noexcept nogil:
     """An upper bound of the taps of a box, which may be far above what memory holds."""
-    cdef const LevelJob *job = inputs.job
-    cdef Py_ssize_t samples = inputs.rule.sampling_ratio
+    cdef Py_ssize_t samples = job.call.rule.sampling_ratio
     cdef double taps = 0
     cdef BoxAxis axis
     cdef int a
     if job.tables.tap_kind == PIXEL_SPANS:
         return 0
     if job.tables.tap_kind == SPARSE_TAPS:
-        return max_sparse_taps(inputs, k)
-    if inputs.rule.kind == RULE_SAMPLED and 1 <= samples <= 2:
+        return max_sparse_taps(job, k)
+    if job.call.rule.kind == RULE_SAMPLED and 1 <= samples <= 2:
         # Samples bound the taps whatever the box is: max_axis_taps would say the same.
-        return (min(2 * samples, job.map.rows) * job.ph
-                + min(2 * samples, job.map.columns) * job.pw)
+        return (min(2 * samples, job.map.rows) * job.call.ph
+                + min(2 * samples, job.map.columns) * job.call.pw)
     for a in range(2):
-        axis_of_box(&axis, inputs, k, a)
-        taps += max_axis_taps(inputs, &axis)
+        axis_of_box(&axis, job, k, a)
+        taps += max_axis_taps(job, &axis)
     return taps
 
 
 cdef inline Py_ssize_t axis_tables(
-        const TableInputs *inputs, Py_ssize_t i, Py_ssize_t k, Py_ssize_t start) noexcept nogil:
+        const LevelJob *job, Py_ssize_t i, Py_ssize_t k, Py_ssize_t start) noexcept nogil:
     """Both axes of box k, which is box i of the tables; return its taps, from `start` on."""
-    cdef Tables *tables = &inputs.job.tables
+    cdef const Tables *tables = &job.tables
     cdef int32_t *spans = tables.spans + 2 * tables.spans_of_box * i
     cdef int32_t *window = tables.windows + 4 * i
     cdef uint8_t *outside = NULL
-    cdef Py_ssize_t itemsize = inputs.job.itemsize, low = 0, high = 0
+    cdef Py_ssize_t itemsize = job.call.itemsize, low = 0, high = 0
     cdef BoxAxis axis
     cdef TapsOut out
     cdef int a
@@ -136,10 +132,10 @@ cdef inline Py_ssize_t axis_tables(
         out.slope_low = <char*>tables.tap_slopes + start * itemsize
         out.slope_high = <char*>out.slope_low + tables.taps * itemsize
     for a in range(2):
-        axis_of_box(&axis, inputs, k, a)
+        axis_of_box(&axis, job, k, a)
         if tables.tap_kind == SAMPLES:
-            outside = tables.outside + tables.spans_of_box * i + a * inputs.job.ph
-        axis_taps(<int>itemsize, &inputs.rule, &axis, <int>start, spans, outside, &out)
+            outside = tables.outside + tables.spans_of_box * i + a * job.call.ph
+        axis_taps(<int>itemsize, &job.call.rule, &axis, <int>start, spans, outside, &out)
         hull(spans, 0, axis.bins, tables.tap_pixel, &low, &high)
         window[0], window[1] = <int32_t>low, <int32_t>high
         if tables.tap_kind == SAMPLES and window[0] < window[1]:
@@ -150,14 +146,14 @@ cdef inline Py_ssize_t axis_tables(
 
 
 cdef inline void box_tables(
-        const TableInputs *inputs, Py_ssize_t i, Py_ssize_t k, const Py_ssize_t *room,
+        const LevelJob *job, Py_ssize_t i, Py_ssize_t k, const Py_ssize_t *room,
         PixelSums *sums) noexcept nogil:
     """Box k, which is box i of the tables; room: its first tap, and the first of the next box."""
     cdef Py_ssize_t taps
-    if inputs.job.tables.tap_kind == SPARSE_TAPS:
-        taps = sparse_tables(inputs, i, k, room[0], sums)
+    if job.tables.tap_kind == SPARSE_TAPS:
+        taps = sparse_tables(job, i, k, room[0], sums)
     else:
-        taps = axis_tables(inputs, i, k, room[0])
+        taps = axis_tables(job, i, k, room[0])
     ASSERT(room[0] + taps <= room[1])
 
 
@@ -234,104 +230,103 @@ cdef inline Py_ssize_t bytes_of_box(const Tables *tables) noexcept nogil:
 
 
 cdef inline Py_ssize_t place_taps(
-        const TableInputs *inputs, const int32_t *order, Py_ssize_t count, PixelSums *sums,
+        const LevelJob *job, const int32_t *order, Py_ssize_t count, PixelSums *sums,
         Py_ssize_t *starts) noexcept nogil:
     """Say where there is room for the taps of at most `count` boxes, which starts at 0.
 
     Returns how many boxes TABLE_BYTES have room for, at least 1.
     """
-    cdef const Tables *tables = &inputs.job.tables
+    cdef const Tables *tables = &job.tables
     cdef Py_ssize_t tap_bytes = (tables.numbers_of_tap * sizeof(int32_t)
-                                 + (1 + tables.slopes_of_tap) * inputs.job.itemsize)
+                                 + (1 + tables.slopes_of_tap) * job.call.itemsize)
     cdef Py_ssize_t i
     cdef double taps, total = 0
     starts[0] = 0
     for i in range(count):
-        taps = max_taps(inputs, order[i])
+        taps = max_taps(job, order[i])
         total += taps * tap_bytes + bytes_of_box(tables)
         if i > 0 and total > TABLE_BYTES:
             return i
         if tables.tap_kind == SPARSE_TAPS and taps > MAX_TAPS_BOUND:
-            taps = count_sparse_taps(inputs, order[i], sums)
+            taps = count_sparse_taps(job, order[i], sums)
         starts[i + 1] = starts[i] + <Py_ssize_t>taps
     return count
 
 
 cdef inline Py_ssize_t boxes_of_a_second(
-        const TableInputs *inputs, const int32_t *order, Py_ssize_t count) noexcept nogil:
+        const LevelJob *job, const int32_t *order, Py_ssize_t count) noexcept nogil:
     """How many of `count` boxes read no more than STEP_VECTORS lane vectors, at least 1.
 
     Python looks for signals, as of Ctrl-C, between steps alone.
     """
-    cdef const LevelJob *job = inputs.job
-    cdef double scale = job.scale.y * job.scale.x, all_of_map, area, vectors = 0
-    cdef double blocks = (job.channels * job.channels_per_output) // job.lanes + 1
+    cdef double scale = job.scale.y * job.scale.x, area, vectors = 0
+    cdef double pixels = <double>job.map.rows * job.map.columns
+    cdef double bins = <double>job.call.ph * job.call.pw
+    cdef double blocks = (job.call.channels * job.call.channels_per_output) // job.call.lanes + 1
     cdef const double *box
     cdef Py_ssize_t i
-    all_of_map = (<double>job.map.rows * job.map.columns + <double>job.ph * job.pw) * blocks
-    if count * all_of_map <= STEP_VECTORS:
+    if count * (pixels + bins) * blocks <= STEP_VECTORS:
         return count
     for i in range(count):
-        box = inputs.boxes.numbers + inputs.boxes.width * order[i]
-        area = box[2] * box[3] if job.box_numbers == 5 else (box[2] - box[0]) * (box[3] - box[1])
-        area = min(fabs(area) * scale, <double>job.map.rows * job.map.columns)
-        vectors += (area + <double>job.ph * job.pw) * blocks
+        box = job.call.boxes.numbers + job.call.boxes.width * order[i]
+        area = box[2] * box[3]
+        if job.call.boxes.width == 4:
+            area = (box[2] - box[0]) * (box[3] - box[1])
+        vectors += (min(fabs(area) * scale, pixels) + bins) * blocks
         if i > 0 and vectors > STEP_VECTORS:
             return i
     return count
 
 
 cdef struct BoxTables:             # what the workers need who make the tables of boxes
-    const TableInputs *inputs
+    const LevelJob *job
     const Py_ssize_t *starts       # of the taps of each box
 
 
 cdef inline void make_some(const void *given, Py_ssize_t task, char *scratch) noexcept nogil:
     """scratch: sums of a worker, where boxes are turned."""
     cdef const BoxTables *one = <const BoxTables*>given
-    cdef const LevelJob *job = one.inputs.job
+    cdef const LevelJob *job = one.job
     cdef const int32_t *box = job.order.boxes + job.tables.first
     cdef Py_ssize_t i, first = task * BOXES_AT_ONCE
     for i in range(first, min(first + BOXES_AT_ONCE, job.tables.count)):
-        box_tables(one.inputs, i, box[i], one.starts + i, <PixelSums*>scratch)
+        box_tables(job, i, box[i], one.starts + i, <PixelSums*>scratch)
 
 
 cdef inline int fill_tables(
-        const TableInputs *inputs, Py_ssize_t count, int workers, Py_ssize_t *starts,
+        LevelJob *job, Py_ssize_t count, int workers, Py_ssize_t *starts,
         PixelSums *sums) noexcept nogil:
     """Place the taps of `count` boxes, or of as many as tables have room for, and compute them."""
-    cdef LevelJob *job = inputs.job
     cdef Tables *tables = &job.tables
     cdef BoxTables shared
-    count = place_taps(inputs, job.order.boxes + tables.first, count, sums, starts)
-    if make_windows(job, count) < 0 or make_taps(tables, starts[count], job.itemsize) < 0:
+    count = place_taps(job, job.order.boxes + tables.first, count, sums, starts)
+    if make_windows(job, count) < 0 or make_taps(tables, starts[count], job.call.itemsize) < 0:
         return -1
-    shared.inputs, shared.starts = inputs, starts
+    shared.job, shared.starts = job, starts
     return share_tasks(&shared, (count + BOXES_AT_ONCE - 1) // BOXES_AT_ONCE, workers, <char*>sums,
-                       sizeof(PixelSums), make_some, inputs.team)
+                       sizeof(PixelSums), make_some, job.call.team)
 
 
-cdef inline int make_tables(
-        const TableInputs *inputs, Py_ssize_t max_boxes, int threads) noexcept nogil:
+cdef inline int make_tables(LevelJob *job, Py_ssize_t max_boxes) noexcept nogil:
     """Fill the tables of a level, empty but for `first`: of the boxes from there on, at most
     max_boxes, no more than fit TABLE_BYTES and than take about a second, but at least one."""
-    cdef LevelJob *job = inputs.job
     cdef Tables *tables = &job.tables
     cdef Py_ssize_t count = min(job.order.count - tables.first, max_boxes)
     cdef Py_ssize_t *starts
     cdef PixelSums *sums = NULL
     cdef int failed, workers
-    set_kind(tables, job, kind_of(inputs.rule.kind))
+    set_kind(tables, job, kind_of(job.call.rule.kind))
     count = min(count, max(TABLE_BYTES // bytes_of_box(tables), 1))
-    count = boxes_of_a_second(inputs, job.order.boxes + tables.first, count)
+    count = boxes_of_a_second(job, job.order.boxes + tables.first, count)
     workers = workers_of(
-        threads if count * tables.spans_of_box >= MIN_PARALLEL_BINS else 1, inputs.team)
+        job.call.max_threads if count * tables.spans_of_box >= MIN_PARALLEL_BINS else 1,
+        job.call.team)
     starts = <Py_ssize_t*>allocated(count + 1, sizeof(Py_ssize_t))
     if tables.tap_kind == SPARSE_TAPS:
         sums = make_sums(workers)
     failed = starts == NULL or (sums == NULL and tables.tap_kind == SPARSE_TAPS)
     if not failed:
-        failed = fill_tables(inputs, count, workers, starts, sums) < 0
+        failed = fill_tables(job, count, workers, starts, sums) < 0
     free(starts)
     free(sums)
     return -1 if failed else 0
@@ -377,7 +372,7 @@ cdef inline bint bins_ascend(
 
 
 cdef inline Py_ssize_t transpose_axis(
-        Tables *tables, const int32_t *spans, int bins, const int32_t *window, int itemsize,
+        const Tables *tables, const int32_t *spans, int bins, const int32_t *window, int itemsize,
         int32_t *next_bin) noexcept nogil:
     """One axis of one box; returns how many pixels its bins read.
 
@@ -413,8 +408,9 @@ cdef inline Py_ssize_t transpose_axis(
 
 
 cdef inline void transpose_box(
-        Tables *tables, int ph, int pw, int itemsize, Py_ssize_t i,
-        int32_t *next_bin) noexcept nogil:
+        const LevelJob *job, Py_ssize_t i, int32_t *next_bin) noexcept nogil:
+    cdef const Tables *tables = &job.tables
+    cdef int ph = job.call.ph, pw = job.call.pw, itemsize = job.call.itemsize
     cdef const int32_t *y = tables.spans + 2 * (ph + pw) * i
     cdef const int32_t *window = tables.windows + 4 * i
     cdef int32_t *counts = tables.counts + 2 * i
@@ -422,44 +418,37 @@ cdef inline void transpose_box(
     counts[1] = <int32_t>transpose_axis(tables, y + 2 * ph, pw, window + 2, itemsize, next_bin)
 
 
-cdef struct Transposed:            # what the workers need who transpose the tables of boxes
-    Tables *tables
-    int ph
-    int pw
-    int itemsize
-
-
 cdef inline void transpose_some(const void *given, Py_ssize_t task, char *scratch) noexcept nogil:
     """scratch: of a worker, room for a number of each pixel of a window's longer side."""
-    cdef const Transposed *one = <const Transposed*>given
+    cdef const LevelJob *job = <const LevelJob*>given
     cdef Py_ssize_t i, first = task * BOXES_AT_ONCE
-    for i in range(first, min(first + BOXES_AT_ONCE, one.tables.count)):
-        transpose_box(one.tables, one.ph, one.pw, one.itemsize, i, <int32_t*>scratch)
+    for i in range(first, min(first + BOXES_AT_ONCE, job.tables.count)):
+        transpose_box(job, i, <int32_t*>scratch)
 
 
-cdef inline int transpose_tables(LevelJob *job, int threads, Team *team) noexcept nogil:
+cdef inline int transpose_tables(LevelJob *job) noexcept nogil:
     """Add the pixels that each box reads, and the bins and weights of each pixel."""
     cdef Py_ssize_t i, longest = 1
     cdef Tables *tables = &job.tables
-    cdef Transposed shared
     cdef int32_t *next_bin
-    cdef int failed
+    cdef int failed, threads
     tables.counts = <int32_t*>allocate(tables, 2 * tables.count, sizeof(int32_t))
     tables.pixels = <int32_t*>allocate(tables, tables.taps, sizeof(int32_t))
     tables.pixel_spans = <int32_t*>allocate(tables, 2 * tables.taps, sizeof(int32_t))
     tables.bin = <int32_t*>allocate(tables, tables.taps, sizeof(int32_t))
-    tables.bin_weight = allocate(tables, tables.taps, job.itemsize)
+    tables.bin_weight = allocate(tables, tables.taps, job.call.itemsize)
     for i in range(0, 4 * tables.count, 2):
         longest = max(longest, tables.windows[i + 1] - tables.windows[i])
     threads = workers_of(
-        threads if tables.count * (job.ph + job.pw) >= MIN_PARALLEL_BINS else 1, team)
+        job.call.threads if tables.count * tables.spans_of_box >= MIN_PARALLEL_BINS else 1,
+        job.call.team)
     next_bin = <int32_t*>allocated(threads * longest, sizeof(int32_t))
     if next_bin == NULL or not all_made(tables):
         free(next_bin)
         return -1
-    shared.tables, shared.ph, shared.pw, shared.itemsize = tables, job.ph, job.pw, job.itemsize
-    failed = share_tasks(&shared, (tables.count + BOXES_AT_ONCE - 1) // BOXES_AT_ONCE, threads,
-                         <char*>next_bin, longest * sizeof(int32_t), transpose_some, team)
+    failed = share_tasks(job, (tables.count + BOXES_AT_ONCE - 1) // BOXES_AT_ONCE, threads,
+                         <char*>next_bin, longest * sizeof(int32_t), transpose_some,
+                         job.call.team)
     free(next_bin)
     return failed
 
@@ -494,7 +483,7 @@ cdef inline void set_slots_of_samples(
         tables.slot_pixel[2 * tap + 1] = <int32_t>min(tables.tap_pixel[tap] + 1, extent - 1)
 
 
-cdef inline Py_ssize_t find_few_taps(const TableInputs *inputs) noexcept nogil:
+cdef inline Py_ssize_t find_few_taps(LevelJob *job) noexcept nogil:
     """Mark boxes whose taps are in few rows and columns of their windows, and list those.
 
     Their windows have many times more pixels than there can be taps, which are two a sample at
@@ -502,11 +491,10 @@ cdef inline Py_ssize_t find_few_taps(const TableInputs *inputs) noexcept nogil:
     that lie on the map nor other boxes matter, so that a box has few in every batch or in none.
     Return how many boxes have few taps, or -1 without memory.
     """
-    cdef const LevelJob *job = inputs.job
-    cdef Tables *tables = &inputs.job.tables
+    cdef Tables *tables = &job.tables
     cdef const int32_t *spans = tables.spans
-    cdef int ph = job.ph, pw = job.pw
-    cdef double ratio = inputs.rule.sampling_ratio
+    cdef int ph = job.call.ph, pw = job.call.pw
+    cdef double ratio = job.call.rule.sampling_ratio
     cdef double area = FEW_TAPS_GAIN * 4.0 * ph * pw * ratio * ratio
     cdef Py_ssize_t i, rows, columns, found = 0
     for i in range(tables.count if ratio > 0 else 0):

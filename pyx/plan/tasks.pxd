@@ -27,10 +27,10 @@ from libc.string cimport memset
 from errors cimport NO_MEMORY, fail
 from plan.facts cimport TILE_PIXELS, rows_contiguous, window_area
 from plan.memory cimport allocated
-from plan.method cimport Cover, Method, Shares, Work
 from plan.scratch cimport slope_pixels
 from plan.structs cimport (
-    GRAD_BOXES, GRAD_INPUT, PACK_ROWS, PACK_WINDOW, LevelJob, Task, Tasks, writes_maps)
+    GRAD_BOXES, GRAD_INPUT, PACK_ROWS, PACK_WINDOW, Call, Cover, LevelJob, Shares, Task, Tasks,
+    Work, writes_maps)
 from tuning cimport NARROW_COST, SLOPE_BLOCKS, TASKS_PER_THREAD
 
 cdef enum:
@@ -108,39 +108,38 @@ cdef inline double cost_of_box(const LevelJob *job, Py_ssize_t box) noexcept nog
     """Return roughly how many operations a channel block takes: each pixel of the window takes
     one or two, each bin a few."""
     return (PIXEL_COST * window_area(&job.tables, box)
-            + BIN_COST * (<Py_ssize_t>job.ph * job.pw))
+            + BIN_COST * (<Py_ssize_t>job.call.ph * job.call.pw))
 
 
-cdef inline Work work_of(
-        const LevelJob *jobs, const Method *const *methods, Py_ssize_t count,
-        int threads) noexcept nogil:
+cdef inline Work work_of(const Call *call) noexcept nogil:
     cdef Work work
     cdef const LevelJob *job
     cdef Py_ssize_t level, i
     cdef double cost = 0
-    work.bins = <Py_ssize_t>jobs.ph * jobs.pw
-    work.blocks = work.units = ceiling(jobs.channels, jobs.lanes)
-    work.whole_blocks = jobs.channels // jobs.lanes
+    work.bins = <Py_ssize_t>call.ph * call.pw
+    work.blocks = work.units = ceiling(call.channels, call.lanes)
+    work.whole_blocks = call.channels // call.lanes
     work.tile_pixels = TILE_PIXELS
-    if jobs.purpose == GRAD_BOXES and not jobs.position_sensitive:
+    if call.purpose == GRAD_BOXES and not call.position_sensitive:
         work.units = (ceiling(work.whole_blocks, SLOPE_BLOCKS)
                       + work.blocks - work.whole_blocks)
         work.tile_pixels = slope_pixels(max(min(work.whole_blocks, SLOPE_BLOCKS), 1))
-    for level in range(count):
-        job = &jobs[level]
+    for level in range(call.levels):
+        job = &call.jobs[level]
         for i in range(job.tables.count):
             cost += cost_of_box(job, i)
-        if writes_maps(job.purpose) and job.tables.count > 0:
+        if writes_maps(call.purpose) and job.tables.count > 0:
             cost += (<double>job.map.images * job.map.rows * job.map.columns
-                     * (work.bins if methods[level].bins_apart else 1))
+                     * (work.bins if job.method.bins_apart else 1))
     cost *= work.blocks
     # EVEN_SHARE is a little more than 1.  Else rounding could divide boxes where bins alone divide
     # the work evenly.
-    work.cost = EVEN_SHARE * cost / (TASKS_PER_THREAD * threads)
-    work.threads = threads
-    if methods[0] != NULL and methods[0].bins_apart and not writes_maps(jobs.purpose):
+    work.cost = EVEN_SHARE * cost / (TASKS_PER_THREAD * call.max_threads)
+    work.threads = call.max_threads
+    job = call.jobs
+    if job.method != NULL and job.method.bins_apart and not writes_maps(call.purpose):
         cost *= NARROW_COST
-    if cost < SERIAL_COST or threads == 1:
+    if cost < SERIAL_COST or call.max_threads == 1:
         work.threads, work.cost = 1, INFINITY
     return work
 
@@ -154,32 +153,28 @@ cdef inline Py_ssize_t first_block(const Work *work, Py_ssize_t unit) noexcept n
     return min(unit * SLOPE_BLOCKS, work.whole_blocks)
 
 
-cdef inline int list_tasks(
-        Tasks *tasks, const LevelJob *jobs, const Method *const *methods, Py_ssize_t count,
-        int threads) noexcept nogil:
-    """Fill the list for all levels, at least one, and return how many threads are worth waking, or
-    -1 without memory.
-
-    methods: of each level, or NULL where it has no boxes.
-    """
-    cdef Work work = work_of(jobs, methods, count, threads)
+cdef inline int list_tasks(Call *call) noexcept nogil:
+    """List the tasks of all levels, and return how many threads are worth waking, or -1 without
+    memory."""
+    cdef Tasks *tasks = &call.tasks
+    cdef Work work = work_of(call)
     cdef Py_ssize_t level, image
     cdef const LevelJob *job
     cdef Shares shares
     cdef int failed
     tasks.count = 0
-    for level in range(count):
-        job = &jobs[level]
-        if job.tables.count > 0 and writes_maps(job.purpose):
-            shares = methods[level].shares_to_write(job, &work)
+    for level in range(call.levels):
+        job = &call.jobs[level]
+        if job.tables.count > 0 and writes_maps(call.purpose):
+            shares = job.method.shares_to_write(job, &work)
         for image in range(job.map.images if job.tables.count > 0 else 0):
-            if writes_maps(job.purpose):
+            if writes_maps(call.purpose):
                 failed = add_image_to_write(tasks, job, &work, &shares, level, image)
             else:
-                failed = add_image_to_read(tasks, job, &work, methods[level], level, image)
+                failed = add_image_to_read(tasks, job, &work, level, image)
             if failed:
                 return -1
-    if work.threads > 1 and not writes_maps(jobs.purpose):
+    if work.threads > 1 and not writes_maps(call.purpose):
         qsort(tasks.items, tasks.count, sizeof(Task), compare_tasks)
     return min(work.threads, max(<int>tasks.count, 1))
 
@@ -187,7 +182,7 @@ cdef inline int list_tasks(
 # --- tasks that read: forward passes and gradients of the boxes
 
 cdef inline int add_image_to_read(
-        Tasks *tasks, const LevelJob *job, const Work *work, const Method *method, Py_ssize_t level,
+        Tasks *tasks, const LevelJob *job, const Work *work, Py_ssize_t level,
         Py_ssize_t image) noexcept nogil:
     cdef Py_ssize_t box = job.tables.starts[image], stop = job.tables.starts[image + 1]
     cdef Cover cover = cover_of_boxes(job, box, stop), of_task
@@ -195,7 +190,7 @@ cdef inline int add_image_to_read(
     cdef Task task
     if box == stop:
         return 0
-    shares = method.shares_to_read(job, work, &cover, stop - box)
+    shares = job.method.shares_to_read(job, work, &cover, stop - box)
     task.level, task.image = level, image
     while box < stop:
         task.first_box = box
@@ -316,7 +311,7 @@ cdef inline void set_rectangles(
     cdef Py_ssize_t wanted = work.threads
     cdef Py_ssize_t others = job.map.images * shares.blocks * shares.bins
     shares.columns, shares.rows = job.map.columns, job.map.rows
-    if job.purpose == GRAD_INPUT:
+    if job.call.purpose == GRAD_INPUT:
         wanted *= TASKS_PER_THREAD
         shares.columns = max(min(shares.columns, TILE_PIXELS // together), 1)
         shares.rows = max(min(shares.rows, TILE_PIXELS // (shares.columns * together)), 1)

@@ -22,8 +22,8 @@ cdef struct Side:                  # some bins of a box along one axis
 
 cdef inline bint channels_are_few(const LevelJob *job) noexcept nogil:
     """Whether bin rows fill lanes at least twice as well as channels do."""
-    cdef int vectors = (job.ph + job.lanes - 1) // job.lanes
-    return 2 * job.channels * vectors <= job.ph
+    cdef int vectors = (job.call.ph + job.call.lanes - 1) // job.call.lanes
+    return 2 * job.call.channels * vectors <= job.call.ph
 
 
 cdef inline Py_ssize_t taps_of(const Side *side) noexcept nogil:
@@ -38,7 +38,7 @@ cdef inline bint x_first(const LevelJob *job, const Side *y, const Side *x) noex
     bin rows can be their lanes.
     """
     cdef Py_ssize_t taps_y, taps_x
-    if (job.purpose != FORWARD or job.position_sensitive or y.pixels <= 0
+    if (job.call.purpose != FORWARD or job.call.position_sensitive or y.pixels <= 0
             or y.pixels > STRIP_BYTES // LANE_BYTES or x.pixels > MAX_COLUMNS
             or y.pixels * x.pixels > TILE_PIXELS):
         return False
@@ -63,7 +63,7 @@ cdef inline void set_ways(LevelJob *job) noexcept nogil:
     cdef const int32_t *window = job.tables.windows
     cdef Py_ssize_t i
     cdef Side y, x
-    y.bins, x.bins, y.spans = job.ph, job.pw, job.tables.spans
+    y.bins, x.bins, y.spans = job.call.ph, job.call.pw, job.tables.spans
     for i in range(job.tables.count):
         x.spans = y.spans + 2 * y.bins
         y.pixels, x.pixels = window[1] - window[0], window[3] - window[2]

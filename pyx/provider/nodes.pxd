@@ -9,12 +9,12 @@ from libc.stdint cimport INT32_MAX, int64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
-from call.call cimport Call, end, make_levels, set_channels, set_result
+from call.call cimport end, make_levels, set_channels, set_result
 from errors cimport Error
 from limits cimport MAX_EXACT, MAX_EXTENT, MAX_SIDE
 from plan.boxes cimport add_rows, reserve, set_images
 from plan.rules cimport LevelRule, level_of, level_rule
-from plan.structs cimport FORWARD, MAX_PIXEL, MAX_SAMPLE, Map
+from plan.structs cimport FORWARD, MAX_PIXEL, MAX_SAMPLE, Call, Map
 from provider.abi cimport Status
 from provider.calls cimport status_of
 from provider.python cimport new

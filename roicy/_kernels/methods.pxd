@@ -1,6 +1,5 @@
 """What pyx/methods/methods.pyx offers to plans; here, where Cython looks for it."""
-from plan.method cimport Method
-from plan.structs cimport LevelJob
+from plan.structs cimport LevelJob, Method
 
 cdef const Method *method_of(
     const LevelJob *job, Py_ssize_t few, const char **reason) noexcept nogil

@@ -1,9 +1,9 @@
 """The attributes of the classes of pyx/call/plan.pyx; here, where Cython looks for them."""
 from libc.stdint cimport int32_t
 
-from call.call cimport Call
 from errors cimport Error
 from plan.rules cimport RuleNumbers
+from plan.structs cimport Call
 from threads cimport Team
 
 
