@@ -18,6 +18,9 @@ BYTES = {"channels": "last", "dtype": np.uint8}
 NUMBERS = {"mean": (0.48, 0.46, 0.41), "std": (0.27, 0.26, 0.28), "scale": 1 / 255}
 with np.load(Path(__file__).with_name("data") / "resizes.npz") as file:
     RECORDED = dict(file)
+with np.load(Path(__file__).with_name("data") / "resizes_of_torch.npz") as file:
+    TORCH = dict(file)
+TORCH_NAMES = [name for name in TORCH if "_" in name]
 
 
 def frame_of(height, width, channels=3, seed=0):
@@ -86,6 +89,66 @@ def test_recorded(name, isa):
             alpha="pillow" if frame.shape[2] == 4 else None, **BYTES,
         )[0]  # fmt: skip
         np.testing.assert_array_equal(got.reshape(RECORDED[name].shape), RECORDED[name])
+
+
+TORCHES = [
+    (size, extent)
+    for size in [(23, 12), (9, 37), (40, 51), (3, 90), (1, 1), (23, 2)]
+    for extent in [(23, 37), (300, 40), (1, 1), (23, 700)]
+]
+
+
+@pairs(filter=["bilinear", "bicubic", "lanczos"], sizes=TORCHES, channels=[1, 2, 3, 4], isa=ISAS)
+def test_torch_definition(filter, sizes, channels, isa):
+    size, extent = sizes
+    frame = frame_of(*extent, channels)
+    want = reference_resize.torch_resize(frame, size, filter)
+    for threads in (1, 2):
+        got = roicy.resize(
+            frame, size, filter=filter, arithmetic="torch", num_threads=threads, **BYTES
+        )
+        np.testing.assert_array_equal(got[0], want)
+
+
+@pytest.mark.parametrize("name", TORCH_NAMES)
+def test_recorded_of_torch(name, isa):
+    filter, height, width = name.split("_")[1:]
+    frame = TORCH[name.split("_")[0]]
+    got = roicy.resize(frame, (int(height), int(width)), filter=filter, arithmetic="torch", **BYTES)
+    np.testing.assert_array_equal(got[0], TORCH[name])
+
+
+@pytest.mark.parametrize("name", ["both", "scaled", "moved"])
+def test_numbers_of_torch(name, isa):
+    """Mean and std are divided by the scale first, and rounded to float32."""
+    frame = np.arange(768, dtype=np.uint8).reshape(16, 16, 3)
+    options = {"both": NUMBERS, "scaled": {"scale": 1 / 255}, "moved": {"mean": 120, "std": 33.3}}
+    got = roicy.resize(frame, 16, arithmetic="torch", channels="last", **options[name])
+    np.testing.assert_array_equal(got[0, :, :, 0].reshape(-1)[[0, 5, 170]], TORCH[f"of {name}"])
+
+
+def test_torch(isa):
+    """Random calls of torchvision itself."""
+    torch = pytest.importorskip("torch")
+    functional = pytest.importorskip("torchvision.transforms.v2.functional")
+    modes = pytest.importorskip("torchvision.transforms").InterpolationMode
+    rng = np.random.default_rng(100 + ISAS.index(isa))
+    for _ in range(60):
+        height, width, *size = np.exp(rng.uniform(0, [6, 6, 5.5, 5.5])).astype(int).tolist()
+        size = [(height, width)[i] if rng.random() < 0.15 else size[i] for i in (0, 1)]
+        frame = frame_of(height, width, int(rng.choice([1, 3, 4])), rng.integers(1000))
+        filter = str(rng.choice(["bilinear", "bicubic", "lanczos"]))
+        given = torch.from_numpy(frame).permute(2, 0, 1)
+        if filter == "bilinear":  # which torchvision computes otherwise on some processors
+            want = torch.nn.functional.interpolate(
+                given[None], size, mode=filter, antialias=True, align_corners=False
+            )[0]
+        else:
+            want = functional.resize(given, size, interpolation=modes(filter))
+        got = roicy.resize(
+            frame, size, filter=filter, arithmetic="torch", dtype=np.uint8, num_threads=2
+        )[0]
+        np.testing.assert_array_equal(got, want)
 
 
 @pytest.fixture
@@ -321,6 +384,10 @@ def test_tiles(isa):
         ({"overview": "first"}, "overview: 'first', expected None without tiles"),
         ({"tiles": (1, 1), "overview": "both"}, "overview: 'both', expected 'first' or 'last'"),
         ({"pillow": 0}, "pillow: 0, expected an integer from 1"),
+        ({"filter": 0}, "filter: 0, expected 'box', 'bilinear'"),
+        ({"arithmetic": "aten"}, "arithmetic: 'aten', expected 'pillow' or 'torch'"),
+        ({"arithmetic": "torch", "filter": "box"}, "filter: 'box', expected 'bilinear'"),
+        ({"arithmetic": "torch", "mean": -1, "scale": 0}, "scale: 0, expected numbers other than"),
         ({"out": np.zeros((1, 1, 4, 5), np.float32)}, "out: shape (1, 1, 4, 5), expected (1, 1, "),
     ],
 )  # fmt: skip

@@ -18,10 +18,10 @@ from images.frames cimport (CROP_TASK_NUMBERS, Conversion, Region, convert_regio
                             frames_of, run_conversion, unite)
 from images.resize cimport Picture, ResizeJob, first_of, run_resize, set_room, stop_of
 from images.structs cimport (CROP_CHANNELS, CROP_COLUMNS, CROP_ROWS, CROP_TRIANGLES, CROP_YUV,
-                             RESIZE_ROWS, WARP_SAMPLES, YUV_SPARE, Axis, CropPixels, CropTarget,
-                             FilterAxis, Frame, ResizeAxis, ResizePair, Warp, Yuv, crop_axis_hull,
-                             crop_axis_limit, crop_axis_set, crop_within, filter_axis_of,
-                             filter_pairs, filter_span)
+                             RESIZE_BITS, RESIZE_ROWS, WARP_SAMPLES, YUV_SPARE, Axis, CropPixels,
+                             CropTarget, FilterAxis, Frame, ResizeAxis, ResizePair, Warp, Yuv,
+                             crop_axis_hull, crop_axis_limit, crop_axis_set, crop_within,
+                             filter_axis_of, filter_bits, filter_pairs, filter_span, filter_weights)
 from images.table cimport ImageTable
 from roicy._kernels.isa cimport tables
 from simd.structs cimport ASSERT, ROWS_RUN, Interval, Lines, Source, Strip, Sums
@@ -499,15 +499,19 @@ def crop(frames, place, pixels, options, out):
     run_call(compute, &call, call.conversion.regions_count == 0 and is_brief(job))
 
 
-def taps_of(int32_t extent, double low, double high, int32_t count, int filter):
-    """Return how many taps an output pixel of an axis has at most, and all spans and pairs of taps.
+def taps_of(int32_t extent, double low, double high, int32_t count, int filter, bint wide):
+    """Return how many taps an output pixel of an axis has at most, the bits after the point of
+    weights, whether these are wide, and all spans and pairs of taps.
 
-    The pixels from `low` to `high` of `extent` become `count`.  filter: of filters.h.
+    The pixels from `low` to `high` of `extent` become `count`.  filter: of filters.h; wide: whether
+    weights are Pillow's, and not PyTorch's.
     """
     cdef list kept = []
     cdef FilterAxis axis = filter_axis_of(low, high, extent, count, filter)
     cdef int32_t *spans = <int32_t*>memory_of(kept, 2 * count * sizeof(int32_t), False)
     cdef int32_t i, most = 0
+    cdef int bits = RESIZE_BITS
+    cdef double largest = 0
     cdef Py_ssize_t each
     cdef ResizePair *pairs
     cdef double *weights
@@ -517,9 +521,14 @@ def taps_of(int32_t extent, double low, double high, int32_t count, int filter):
     each = (<Py_ssize_t>most + 1) // 2
     pairs = <ResizePair*>memory_of(kept, count * each * sizeof(ResizePair), True)
     weights = <double*>memory_of(kept, (<Py_ssize_t>most + 1) * sizeof(double), False)
+    if not wide:
+        for i in range(count):
+            largest = max(largest, filter_weights(&axis, i, spans + 2 * i, weights))
+        bits = filter_bits(largest)
     for i in range(count):
-        filter_pairs(&axis, i, spans + 2 * i, weights, pairs + i * each)
-    return most, kept[0], kept[1]
+        filter_weights(&axis, i, spans + 2 * i, weights)
+        filter_pairs(weights, spans[2 * i + 1], bits, wide, pairs + i * each)
+    return most, bits, wide, kept[0], kept[1]
 
 
 cdef struct WholeResize:           # a call: pixels that are converted, and boxes
@@ -536,7 +545,7 @@ cdef int set_axis(ResizeAxis *axis, int32_t count, int64_t table, list axis_tabl
     """table: of `axis_tables`, or below 0 for an axis that keeps its pixels."""
     axis.count, axis.taps, axis.spans, axis.pairs = count, 0, NULL, NULL
     if table >= 0:
-        axis.taps, spans, pairs = axis_tables[table]
+        axis.taps, axis.bits, axis.wide, spans, pairs = axis_tables[table]
         axis.spans = <const int32_t*>PyBytes_AS_STRING(spans)
         axis.pairs = <const ResizePair*>PyBytes_AS_STRING(pairs)
     return 0

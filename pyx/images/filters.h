@@ -1,5 +1,5 @@
-/* The weights of Pillow's filters.  Everything is computed in the order in which Pillow computes
-   it, so that the weights have the same bits. */
+/* The weights of Pillow's filters, which are PyTorch's, too.  Everything is computed in the order
+   in which Pillow computes it, so that the weights have the same bits. */
 #ifndef ROICY_FILTERS_H
 #define ROICY_FILTERS_H
 
@@ -66,19 +66,38 @@ static inline void filter_span(const struct filter_axis *axis, int32_t i, int32_
     span[1] = (stop < axis->extent ? (int32_t)stop : axis->extent) - span[0];
 }
 
-/* Sets the pairs of output pixel i; weights: room for its taps and one more. */
-static inline void filter_pairs(const struct filter_axis *axis, int32_t i, const int32_t *span,
-                                double *weights, struct resize_pair *pairs) {
+/* Sets the weights of output pixel i, and returns the largest. */
+static inline double filter_weights(const struct filter_axis *axis, int32_t i, const int32_t *span,
+                                    double *weights) {
     double centre = axis->start + (i + 0.5) * axis->scale, sum = 0, by = 1.0 / axis->stretch;
+    double most = 0;
     for (int32_t t = 0; t < span[1]; t++) {
         weights[t] = filter_of(axis->filter, (t + span[0] - centre + 0.5) * by);
         sum += weights[t];
     }
     for (int32_t t = 0; t < span[1]; t++) {
-        double weight = (sum != 0 ? weights[t] / sum : weights[t]) * (1 << RESIZE_BITS);
+        weights[t] = sum != 0 ? weights[t] / sum : weights[t];
+        most = weights[t] > most ? weights[t] : most;
+    }
+    return most;
+}
+
+/* The most bits after the point with which PyTorch's weights have 16 bits; most: the largest. */
+static inline int filter_bits(double most) {
+    int bits = 0;
+    while (bits < RESIZE_BITS && (int32_t)(0.5 + most * (1 << (bits + 1))) < 1 << 15)
+        bits++;
+    return bits;
+}
+
+/* Sets pairs of weights with `bits` bits after the point; wide: whether they have a high part. */
+static inline void filter_pairs(const double *weights, int32_t taps, int bits, int wide,
+                                struct resize_pair *pairs) {
+    for (int32_t t = 0; t < taps; t++) {
+        double weight = weights[t] * (1 << bits);
         int32_t whole = (int32_t)(weight < 0 ? weight - 0.5 : weight + 0.5);
-        pairs[t / 2].low[t % 2] = (int16_t)(whole & ((1 << RESIZE_LOW) - 1));
-        pairs[t / 2].high[t % 2] = (int16_t)(whole >> RESIZE_LOW);
+        pairs[t / 2].low[t % 2] = (int16_t)(wide ? whole & ((1 << RESIZE_LOW) - 1) : whole);
+        pairs[t / 2].high[t % 2] = (int16_t)(wide ? whole >> RESIZE_LOW : 0);
     }
 }
 

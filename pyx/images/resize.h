@@ -1,12 +1,13 @@
-/* Bytes resized as Pillow does: a weighted sum of lines of bytes, rounded and clipped to bytes
-   after each axis.
+/* Bytes resized as Pillow or PyTorch does: a weighted sum of lines of bytes, rounded and clipped to
+   bytes after each axis.
 
    Along y, lines are rows of a frame.  Along x, RESIZE_ROWS rows are transposed first, so that a
    line is one column of them, and transposed back.  Either sum is then one of whole vectors.
 
    Two lines are interleaved, and a product of 16 bits and the sum of two is one instruction.
-   Weights have more bits, so there are two such sums, of their low and high parts.  All sums are
-   exact but for multiples of 2**32. */
+   Pillow's weights have more bits, so there are two such sums, of their low and high parts; they
+   are called wide.  PyTorch's have 16, of which `bits` lie after the point.  All sums are exact but
+   for multiples of 2**32. */
 #ifndef ROICY_RESIZE_H
 #define ROICY_RESIZE_H
 
@@ -15,11 +16,11 @@
 
 /* The sums of at most RESIZE_ROWS bytes of lines, which are `stride` bytes apart. */
 static FORCE_INLINE void resize_some(const uint8_t *from, ptrdiff_t stride,
-                                     const struct resize_pair *pairs, int taps, int count,
+                                     const struct resize_pair *pairs, int taps, int bits, int count,
                                      uint8_t *to) {
     uint32_t sums[RESIZE_ROWS];
     for (int i = 0; i < count; i++)
-        sums[i] = 1u << (RESIZE_BITS - 1);
+        sums[i] = 1u << (bits - 1);
     for (int t = 0; t < taps; t++, from += stride) {
         const struct resize_pair *pair = pairs + t / 2;
         uint32_t weight = (uint32_t)(pair->low[t % 2] + pair->high[t % 2] * (1 << RESIZE_LOW));
@@ -27,7 +28,7 @@ static FORCE_INLINE void resize_some(const uint8_t *from, ptrdiff_t stride,
             sums[i] += from[i] * weight;
     }
     for (int i = 0; i < count; i++) {
-        int32_t value = (int32_t)sums[i] >> RESIZE_BITS;
+        int32_t value = (int32_t)sums[i] >> bits;
         value = value > 0 ? value : 0;
         to[i] = (uint8_t)(value < 255 ? value : 255);
     }
@@ -65,7 +66,7 @@ static FORCE_INLINE resize_wide resize_splat(const int16_t *two) {
 
 /* Adds two lines.  The order of bytes is that of unpack instructions, which pack ones undo. */
 static FORCE_INLINE void resize_add(resize_wide a, resize_wide b, const struct resize_pair *pair,
-                                    resize_sums *low, resize_sums *high) {
+                                    int wide, resize_sums *low, resize_sums *high) {
     const resize_wide zero = {0};
     const resize_wide by_low = resize_splat(pair->low), by_high = resize_splat(pair->high);
     resize_wide two[2] = {WIDE(unpacklo_epi8)(a, b), WIDE(unpackhi_epi8)(a, b)};
@@ -73,25 +74,27 @@ static FORCE_INLINE void resize_add(resize_wide a, resize_wide b, const struct r
         resize_wide words =
             i % 2 ? WIDE(unpackhi_epi8)(two[i / 2], zero) : WIDE(unpacklo_epi8)(two[i / 2], zero);
         low[i] += (resize_sums)WIDE(madd_epi16)(words, by_low);
-        high[i] += (resize_sums)WIDE(madd_epi16)(words, by_high);
+        if (wide)
+            high[i] += (resize_sums)WIDE(madd_epi16)(words, by_high);
     }
 }
 
 /* The sums of RESIZE_BYTES bytes of lines. */
 static FORCE_INLINE void resize_bytes(const uint8_t *from, ptrdiff_t stride,
-                                      const struct resize_pair *pairs, int taps, uint8_t *to) {
+                                      const struct resize_pair *pairs, int taps, int wide, int bits,
+                                      uint8_t *to) {
     resize_sums low[4], high[4];
     resize_wide whole[4];
     for (int i = 0; i < 4; i++) {
-        low[i] = (resize_sums){0} + (1u << (RESIZE_BITS - 1));
+        low[i] = (resize_sums){0} + (1u << (bits - 1));
         high[i] = (resize_sums){0};
     }
     for (; taps > 1; taps -= 2, from += 2 * stride)
-        resize_add(resize_load(from), resize_load(from + stride), pairs++, low, high);
+        resize_add(resize_load(from), resize_load(from + stride), pairs++, wide, low, high);
     if (taps > 0)
-        resize_add(resize_load(from), (resize_wide){0}, pairs, low, high);
+        resize_add(resize_load(from), (resize_wide){0}, pairs, wide, low, high);
     for (int i = 0; i < 4; i++)
-        whole[i] = (resize_wide)((resize_shifted)(low[i] + (high[i] << RESIZE_LOW)) >> RESIZE_BITS);
+        whole[i] = (resize_wide)((resize_shifted)(low[i] + (high[i] << RESIZE_LOW)) >> bits);
     whole[0] = WIDE(packs_epi32)(whole[0], whole[1]);
     whole[0] = WIDE(packus_epi16)(whole[0], WIDE(packs_epi32)(whole[2], whole[3]));
     memcpy(to, whole, RESIZE_BYTES);
@@ -100,8 +103,10 @@ static FORCE_INLINE void resize_bytes(const uint8_t *from, ptrdiff_t stride,
 enum { RESIZE_BYTES = 16 };
 
 static FORCE_INLINE void resize_bytes(const uint8_t *from, ptrdiff_t stride,
-                                      const struct resize_pair *pairs, int taps, uint8_t *to) {
-    resize_some(from, stride, pairs, taps, RESIZE_BYTES, to);
+                                      const struct resize_pair *pairs, int taps, int wide, int bits,
+                                      uint8_t *to) {
+    (void)wide;
+    resize_some(from, stride, pairs, taps, bits, RESIZE_BYTES, to);
 }
 #endif
 
@@ -111,16 +116,36 @@ static FORCE_INLINE const struct resize_pair *resize_pairs(const struct resize_a
 
 /* Output pixel i of `count` bytes of lines; the first of its taps lies at `from`.  The last vector
    overlaps the one before it, so that nothing past the lines is read. */
-static NOINLINE void resize_line(const struct resize_axis *axis, int i, const uint8_t *from,
-                                 ptrdiff_t stride, ptrdiff_t count, uint8_t *to) {
+static FORCE_INLINE void resize_one_line(const struct resize_axis *axis, int i, int wide,
+                                         const uint8_t *from, ptrdiff_t stride, ptrdiff_t count,
+                                         uint8_t *to) {
     const struct resize_pair *pairs = resize_pairs(axis, i);
-    int taps = axis->spans[2 * i + 1];
+    int taps = axis->spans[2 * i + 1], bits = axis->bits;
     if (count < RESIZE_BYTES)
-        resize_some(from, stride, pairs, taps, (int)count, to);
+        resize_some(from, stride, pairs, taps, bits, (int)count, to);
     for (ptrdiff_t at = 0; count >= RESIZE_BYTES && at < count; at += RESIZE_BYTES) {
         at = at < count - RESIZE_BYTES ? at : count - RESIZE_BYTES;
-        resize_bytes(from + at, stride, pairs, taps, to + at);
+        resize_bytes(from + at, stride, pairs, taps, wide, bits, to + at);
     }
+}
+
+static NOINLINE void resize_line(const struct resize_axis *axis, int i, const uint8_t *from,
+                                 ptrdiff_t stride, ptrdiff_t count, uint8_t *to) {
+    if (axis->wide)
+        resize_one_line(axis, i, 1, from, stride, count, to);
+    else
+        resize_one_line(axis, i, 0, from, stride, count, to);
+}
+
+/* Output pixel i of transposed rows: a line for each byte of a pixel of `pitch` bytes. */
+static FORCE_INLINE void resize_one_column(const struct resize_axis *axis, int i, int wide,
+                                           int channels, int rows, const uint8_t *from,
+                                           ptrdiff_t stride, uint8_t *to) {
+    const struct resize_pair *pairs = resize_pairs(axis, i);
+    int taps = axis->spans[2 * i + 1], bits = axis->bits;
+    for (int c = 0; c < channels; c++, from += RESIZE_ROWS, to += RESIZE_ROWS)
+        for (int at = 0; at < rows; at += RESIZE_BYTES)
+            resize_bytes(from + at, stride, pairs, taps, wide, bits, to + at);
 }
 
 /* Output pixels first .. stop - 1 of transposed rows: a line of RESIZE_ROWS bytes for each byte of
@@ -128,14 +153,14 @@ static NOINLINE void resize_line(const struct resize_axis *axis, int i, const ui
 static NOINLINE void resize_columns(const struct resize_axis *axis, int first, int stop, int pitch,
                                     int channels, int rows, const uint8_t *lines, uint8_t *to) {
     const int32_t *spans = axis->spans;
-    for (int i = first; i < stop; i++)
-        for (int c = 0; c < channels; c++, to += RESIZE_ROWS) {
-            const uint8_t *from =
-                lines + ((ptrdiff_t)(spans[2 * i] - spans[2 * first]) * pitch + c) * RESIZE_ROWS;
-            for (int at = 0; at < rows; at += RESIZE_BYTES)
-                resize_bytes(from + at, (ptrdiff_t)pitch * RESIZE_ROWS, resize_pairs(axis, i),
-                             spans[2 * i + 1], to + at);
-        }
+    const ptrdiff_t stride = (ptrdiff_t)pitch * RESIZE_ROWS;
+    for (int i = first; i < stop; i++, to += channels * RESIZE_ROWS) {
+        const uint8_t *from = lines + (spans[2 * i] - spans[2 * first]) * stride;
+        if (axis->wide)
+            resize_one_column(axis, i, 1, channels, rows, from, stride, to);
+        else
+            resize_one_column(axis, i, 0, channels, rows, from, stride, to);
+    }
 }
 
 /* A square of 16 x 16 bytes is transposed in four rounds, of which each turns the index of a byte

@@ -82,7 +82,8 @@ struct crop_yuv {
 enum { WARP_SAMPLES = 8 };
 
 /* Two taps of a resized axis.  A weight is low + (high << RESIZE_LOW), with RESIZE_BITS bits after
-   the point, so that products of 16 bits and sums of 32 give what Pillow computes. */
+   the point, so that products of 16 bits and sums of 32 give what Pillow computes; or of PyTorch
+   low alone, which has at most as many bits after the point. */
 enum { RESIZE_LOW = 15, RESIZE_BITS = 22, RESIZE_ROWS = 64 /* that are transposed together */ };
 struct resize_pair {
     int16_t low[2], high[2];
@@ -94,6 +95,7 @@ struct resize_axis {
     int32_t count, taps; /* output pixels; the most taps of one */
     const int32_t *spans;
     const struct resize_pair *pairs; /* [count][(taps + 1) / 2] */
+    int32_t bits, wide; /* of weights: bits after the point; whether they have `high` */
 };
 
 /* Where bytes go, and what they become: column q of a row lies at columns[q / run] + q % run *

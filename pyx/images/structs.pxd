@@ -11,6 +11,7 @@ cdef extern from "images/structs.h":
     enum: CROP_TRIANGLES
     enum: CROP_YUV
     enum: YUV_SPARE
+    enum: RESIZE_BITS
     enum: RESIZE_ROWS
     enum: WARP_SAMPLES
     enum: REACHED
@@ -76,6 +77,8 @@ cdef extern from "images/structs.h":
         int32_t taps
         const int32_t *spans
         const ResizePair *pairs
+        int32_t bits
+        int32_t wide
 
     ctypedef struct ResizeTarget "struct resize_target":
         const Py_ssize_t *rows
@@ -153,9 +156,11 @@ cdef extern from "images/filters.h":
     FilterAxis filter_axis_of(
         double low, double high, int32_t extent, int32_t count, int filter) noexcept nogil
     void filter_span(const FilterAxis *axis, int32_t i, int32_t *span) noexcept nogil
+    double filter_weights(
+        const FilterAxis *axis, int32_t i, const int32_t *span, double *weights) noexcept nogil
+    int filter_bits(double most) noexcept nogil
     void filter_pairs(
-        const FilterAxis *axis, int32_t i, const int32_t *span, double *weights,
-        ResizePair *pairs) noexcept nogil
+        const double *weights, int32_t taps, int bits, bint wide, ResizePair *pairs) noexcept nogil
     void filter_divide_by_alpha(uint8_t *pixels, Py_ssize_t count, int channels) noexcept nogil
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,6 +23,8 @@ FITS = ("stretch", "letterbox")
 BORDERS = ("image", "crop")
 ALPHAS = ("drop", "pillow")
 OVERVIEWS = ("first", "last")
+ARITHMETICS = ("pillow", "torch")
+PILLOWS = {1: "lanczos", 2: "bilinear", 3: "bicubic", 4: "box", 5: "hamming"}  # its numbers
 MOST = _arguments.MOST_BINS  # a side of what is resized, and how far it may lie off the result
 
 
@@ -42,15 +45,15 @@ class Target(NamedTuple):
 
 def resize(
     frames: t.Frames, size: t.Size, boxes: t.BoxesOfFrames | None = None, *,
-    filter: t.Filter = "bicubic", mean: t.Numbers = None, std: t.Numbers = None,
-    scale: t.Numbers = None, swap_channels: bool = False, fit: t.ResizeFit = "stretch",
-    content: t.Content = None, pad_value: t.Numbers = 0, border: t.ResizeBorder = "image",
-    alpha: t.Alpha = None, channels: t.Channels = "first", dtype: t.DTypeLike = "float32",
-    quantization: t.Quantization = None, patch: t.Index | None = None, merge: t.Index = 1,
-    repeat: t.Index = 1, tiles: t.Pair | None = None, overview: t.Overview = None,
-    pillow: t.Index = 13, boxes_num: t.Counts = None, color: t.Color = None,
-    color_range: t.Range = "video", color_matrix: t.Matrix = "bt601", out: t.AnyArray | None = None,
-    num_threads: t.Threads = None,
+    filter: t.Filter = "bicubic", arithmetic: t.Arithmetic = "pillow", mean: t.Numbers = None,
+    std: t.Numbers = None, scale: t.Numbers = None, swap_channels: bool = False,
+    fit: t.ResizeFit = "stretch", content: t.Content = None, pad_value: t.Numbers = 0,
+    border: t.ResizeBorder = "image", alpha: t.Alpha = None, channels: t.Channels = "first",
+    dtype: t.DTypeLike = "float32", quantization: t.Quantization = None,
+    patch: t.Index | None = None, merge: t.Index = 1, repeat: t.Index = 1,
+    tiles: t.Pair | None = None, overview: t.Overview = None, pillow: t.Index = 13,
+    boxes_num: t.Counts = None, color: t.Color = None, color_range: t.Range = "video",
+    color_matrix: t.Matrix = "bt601", out: t.AnyArray | None = None, num_threads: t.Threads = None,
 ) -> t.NDArray[Any]:  # fmt: skip
     """Resize pictures of bytes as Pillow does, to the same bytes, into the input of a network.
 
@@ -68,12 +71,20 @@ def resize(
         In pixels, on the frames: (K, 4) with rows [x1, y1, x2, y2] of the only frame, (K, 5) with
         rows [frame_index, x1, y1, x2, y2], or a list with the boxes of each frame.  By default
         each frame is resized as a whole.
-    filter : {"bicubic", "lanczos", "bilinear", "hamming", "box"}, optional
-        Pillow's filter.
+    filter : {"bicubic", "lanczos", "bilinear", "hamming", "box"} or int, optional
+        Pillow's filter; 1 to 5 are Pillow's numbers of them, such as ``Image.BICUBIC``.
+    arithmetic : {"pillow", "torch"}, optional
+        Whose bytes and numbers are made: Pillow's, or those of PyTorch, of which "bicubic",
+        "lanczos" and "bilinear" are those of ``torchvision.transforms.v2.functional.resize`` and
+        ``interpolate`` for tensors of uint8 on the CPU, with ``antialias=True``.  Of processors
+        without AVX2 and NEON, torchvision's bilinear filter gives other bytes than ``interpolate``,
+        which is followed.
     mean, std, scale : float or sequence of C floats, optional
-        In the order of the channels of the result; by default 0, 1 and 1.  The product is computed
-        in float64 and rounded to float32, and the difference and the quotient are computed in
-        float32, as by the image processors of transformers.
+        In the order of the channels of the result; by default 0, 1 and 1.  By "pillow" the product
+        is computed in float64 and rounded to float32, and the difference and the quotient are
+        computed in float32.  By "torch" it is ``(byte - mean / scale) / (std / scale)``, each step
+        rounded to float32, or ``byte * scale`` if there are neither `mean` nor `std`.  So do the
+        image processors of transformers for Pillow, and those for torchvision.
     swap_channels : bool, optional
         Whether the first three channels are reversed: BGR to RGB and back.
     fit : {"stretch", "letterbox"}, optional
@@ -152,8 +163,10 @@ def resize(
     from int(c - r + 1/2) to int(c + r + 1/2), where c = a + (i + 1/2) * (b - a) / n is its centre
     and r is the support of the filter, times (b - a) / n where this is above 1.  Weights have
     22 bits after the point, and each axis gives bytes, rounded and clipped
-    (``libImaging/Resample.c`` of Pillow 13).  Neither `reducing_gap` nor `draft` is followed.  The
-    taps of some axes are kept, so that sizes that were seen before cost less.
+    (``libImaging/Resample.c`` of Pillow 13).  PyTorch resizes along x first, with weights of int16,
+    which have as many bits after the point as the largest weight of the axis allows, and at most 22
+    (``aten/src/ATen/native/cpu/UpSampleKernel.cpp``).  Neither `reducing_gap` nor `draft` is
+    followed.  The taps of some axes are kept, so that sizes that were seen before cost less.
 
     Examples
     --------
@@ -174,17 +187,17 @@ def resize(
     """
     given, rows = _read(frames, boxes, boxes_num, color, color_range, color_matrix)
     extent = _arguments.output_size(size, "size")
-    kind = filters.FILTERS.index(_arguments.choice("filter", filter, filters.FILTERS))
+    rule = _rule(filter, arithmetic, pillow, alpha)
     if alpha is not None:
         _arguments.choice("alpha", alpha, ALPHAS)
     given, count = _dense(given, alpha)
     order = arguments.places(count, _arguments.flag("swap_channels", swap_channels), given.reversed)
-    table = _table(given, (mean, std, scale), pad_value, order, quantization, dtype)
+    pixels = arguments.pixels(given, mean, std, scale, pad_value, order)
+    table = _table(pixels, (mean, std, scale), quantization, dtype, not rule.pillow)
     _arguments.choice("fit", fit, FITS)
     _arguments.choice("border", border, BORDERS)
     last = _arguments.choice("channels", channels, arguments.CHANNELS) == "last"
     form = _Form(extent, count, last, tiles, overview, patch, merge, repeat)
-    version = _arguments.integer("pillow", pillow, 1, 99)
     threads = _threads.resolve(num_threads)
     axes = _axes(given, rows, border == "crop")
     result = _memory.result(
@@ -193,7 +206,7 @@ def resize(
     straight = given.count // 2 if alpha == "pillow" else 0
     for part, shown, target in form.parts(_arguments.bits(result), order, _arguments.bits(table)):
         where = _content(content, fit, axes, shown)
-        pictures = _pictures(rows.images.tolist(), axes, where, kind, version, straight)
+        pictures = _pictures(rows.images.tolist(), axes, where, rule, straight)
         _crop.resize(given, *pictures, target, part, threads)
         content, fit = None, "stretch"  # of an overview
     return result if out is None else out
@@ -254,31 +267,62 @@ def _multiplied(array: np.ndarray) -> np.ndarray:
     return result
 
 
+class _Rule(NamedTuple):
+    """Whose bytes are made."""
+
+    kind: int  # of the filter, in filters.FILTERS
+    pillow: int  # the version of Pillow that is followed, or 0 for PyTorch
+
+
+def _rule(filter: Any, arithmetic: Any, pillow: Any, alpha: Any) -> _Rule:
+    if isinstance(filter, numbers.Integral) and not isinstance(filter, bool):
+        filter = PILLOWS.get(int(filter), filter)
+    kind = filters.FILTERS.index(_arguments.choice("filter", filter, filters.FILTERS))
+    version = _arguments.integer("pillow", pillow, 1, 99)
+    if _arguments.choice("arithmetic", arithmetic, ARITHMETICS) == "pillow":
+        return _Rule(kind, version)
+    _arguments.choice("filter", filter, filters.OF_TORCH)
+    if alpha == "pillow":
+        raise ValueError("alpha: 'pillow', expected None or 'drop' for arithmetic='torch'")
+    return _Rule(kind, 0)
+
+
 def _table(
-    given: arguments.Frames, normalisation: tuple[Any, Any, Any], pad_value: Any, order: list[int],
-    quantization: Any, dtype: Any,
+    pixels: arguments.Pixels, normalisation: tuple[Any, Any, Any], quantization: Any, dtype: Any,
+    torch: bool,
 ) -> np.ndarray:  # fmt: skip
-    """Return what the bytes of each channel of the frames become, and padding: (C, 257)."""
-    kind, count = arguments.result_dtype(dtype), len(order)
-    pixels = arguments.pixels(given, *normalisation, pad_value, order)
+    """Return what the bytes of each channel of the frames become, and padding: (C, 257).
+
+    torch: whether mean and std are divided by the scale first, as by the image processors of
+    transformers that have torchvision.
+    """
+    kind, order = arguments.result_dtype(dtype), pixels.place
     _, zero = arguments.quantized(pixels, quantization, kind)
     mean, std, scale = (
-        arguments.numbers("", default if value is None else value, count)
+        np.array(arguments.numbers("", default if value is None else value, len(order)))[
+            order, None
+        ]
         for value, default in zip(normalisation, (-0.0, 1.0, 1.0), strict=True)
     )
-    table, values = np.empty((count, 257), kind), np.arange(257, dtype=np.float64)
+    values = np.tile(np.arange(257, dtype=np.float64), (len(order), 1))
+    values[:, 256] = np.array(pixels.pad)[order]
+    mean, std = mean.astype(np.float32), std.astype(np.float32)
     with np.errstate(all="ignore"):
-        for row, c in zip(table, order, strict=True):
-            values[256] = pixels.pad[c]
-            numbers = (values * scale[c]).astype(np.float32)
-            numbers = (numbers - np.float32(mean[c])) / np.float32(std[c])
-            if kind.kind in "iu":
-                limits = np.iinfo(kind)
-                step = 1 if quantization is None else quantization[0]
-                numbers = np.rint(numbers / np.float32(step)) + np.float32(zero)
-                numbers = np.fmin(np.fmax(numbers, np.float32(limits.min)), np.float32(limits.max))
-            row[:] = numbers.astype(kind)
-    return table
+        if torch and normalisation[:2] == (None, None):
+            values = values.astype(np.float32) * scale.astype(np.float32)
+        elif torch:
+            if not scale.all():
+                raise ValueError(f"scale: {normalisation[2]!r}, expected numbers other than 0")
+            by = (1 / scale).astype(np.float32)
+            values = (values.astype(np.float32) - mean * by) / (std * by)
+        else:
+            values = ((values * scale).astype(np.float32) - mean) / std
+        if kind.kind in "iu":
+            limits = np.iinfo(kind)
+            step = 1 if quantization is None else quantization[0]
+            values = np.rint(values / np.float32(step)) + np.float32(zero)
+            values = np.fmin(np.fmax(values, np.float32(limits.min)), np.float32(limits.max))
+        return values.astype(kind)
 
 
 def _axes(given: arguments.Frames, rows: arguments.Boxes, cut: bool) -> np.ndarray:
@@ -304,7 +348,7 @@ def _axes(given: arguments.Frames, rows: arguments.Boxes, cut: bool) -> np.ndarr
 
 
 def _pictures(
-    images: list[int], axes: np.ndarray, where: np.ndarray, filter: int, pillow: int, straight: int
+    images: list[int], axes: np.ndarray, where: np.ndarray, rule: _Rule, straight: int
 ) -> tuple[np.ndarray, list[filters.Taps]]:
     """Return rows and tables as the kernel takes them.
 
@@ -318,7 +362,8 @@ def _pictures(
         """Return where the pixels of an axis begin and which table it has; -1 where it is kept."""
         if high - low == count and low == int(low):
             return int(at + low), -1
-        return int(at), tables.setdefault((int(extent), low, high, count, filter), len(tables))
+        key = (int(extent), low, high, count, rule.kind, rule.pillow > 0)
+        return int(at), tables.setdefault(key, len(tables))
 
     for row, image, (y, x), place in zip(
         result, images, axes.tolist(), where.tolist(), strict=True
@@ -327,8 +372,8 @@ def _pictures(
         at_y, table_y = resized(*y, height)
         at_x, table_x = resized(*x, width)
         less_y, less_x = y[1] - height, x[1] - width
-        y_first = less_y > 2 * less_x if pillow > 12 else y[1] > 100 * x[1]
-        y_first = y_first and less_y > 0 and table_y >= 0 <= table_x
+        y_first = less_y > 2 * less_x if rule.pillow > 12 else y[1] > 100 * x[1]
+        y_first = y_first and rule.pillow > 0 and less_y > 0 and table_y >= 0 <= table_x
         # Pillow copies a whole picture that keeps its size, and its alpha does not matter.
         copied = y[1] == y[3] == height and x[1] == x[3] == width
         divided = straight > 0 and not copied
