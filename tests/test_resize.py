@@ -368,7 +368,14 @@ def test_tiles(isa):
         ({"boxes": [(5, 5, 5, 5, 0.1)], "boxes_num": [1]}, "boxes: of kind 'rotated', expected up"),
         ({"filter": "nearest"}, "filter: 'nearest', expected 'box', 'bilinear'"),
         ({"fit": "cover"}, "fit: 'cover', expected 'stretch' or 'letterbox'"),
-        ({"border": "constant"}, "border: 'constant', expected 'image' or 'crop'"),
+        ({"border": "wrap"}, "border: 'wrap', expected 'image', 'crop' or 'constant'"),
+        ({"border": "constant", "boxes": [(3, 3, 3, 5)]}, "boxes[0]: (3.0, 3.0, 3.0, 5.0), expect"),
+        ({"border": "constant", "pad_value": 0.5}, "pad_value: 0.5, expected whole numbers from 0"),
+        ({"size": {"shortest_edge": 4}}, "size: {'shortest_edge': 4}, expected height and width"),
+        ({"temporal": 2}, "temporal: 2, expected 1 without patch"),
+        ({"temporal": 2, "patch": 2}, "temporal: 2, expected a divisor of 1 boxes"),
+        ({"frames": np.zeros((8, 9, 17), np.uint8)}, "frames: shape (8, 9, 17), expected"),
+        ({"frames": np.zeros((8, 9, 5), np.uint8), "rgb": True}, "rgb: True, expected False"),
         ({"alpha": "keep"}, "alpha: 'keep', expected 'drop' or 'pillow'"),
         ({"alpha": "drop"}, "alpha: 'drop', expected None for frames of 1 channel"),
         ({"content": (0, 0, 8)}, "content: shape (3,) of int64, expected whole numbers (top, left"),
@@ -404,3 +411,68 @@ def test_far_content():
     got = roicy.resize(frame, 4, content=(-most + 4, 0, most, 4), filter="box", **BYTES)
     want = roicy.resize(frame, (8, 4), filter="box", **BYTES)
     np.testing.assert_array_equal(got[0, -1], want[0, -1])
+
+
+def test_constant_border(isa):
+    """A box may leave its frame, which a constant surrounds."""
+    frame, pad = frame_of(30, 41), (9, 200, 31)
+    padded = np.full((90, 101, 3), pad, np.uint8)
+    padded[30:60, 30:71] = frame
+    boxes = [(-10, -3, 51, 58), (5, 6, 20, 21), (-20, 4, -10, 9), (30.4, 20.6, 60, 42)]
+    whole = [(20, 27, 81, 88), (35, 36, 50, 51), (10, 34, 20, 39), (60, 51, 90, 72)]
+    want = roicy.resize(padded, (21, 17), whole, border="crop", **BYTES)
+    options = {"border": "constant", "pad_value": pad, **BYTES}
+    for given in (frame, np.asfortranarray(frame), np.stack([frame, frame])[1]):
+        got = roicy.resize(given, (21, 17), boxes, num_threads=2, **options)
+        np.testing.assert_array_equal(got, want)
+    options["pad_value"] = pad[::-1]
+    got = roicy.resize(frame, (21, 17), boxes, swap_channels=True, **options)
+    np.testing.assert_array_equal(got, want[..., ::-1])
+
+
+def test_temporal(isa):
+    """Frames of a video share patches."""
+    frames = [frame_of(50, 70, seed=seed) for seed in range(4)]
+    options = {"patch": 4, "merge": 2, **NUMBERS}
+    for channels in ("first", "last"):
+        each = roicy.resize(frames, (16, 24), channels=channels, **options)
+        split = each.reshape(2, 2, 24, *((3, 16) if channels == "first" else (1, 48)))
+        want = np.moveaxis(split, 1, 3).reshape(2, 24, 96)
+        for threads in (1, 2):
+            got = roicy.resize(
+                frames, (16, 24), temporal=2, channels=channels, num_threads=threads, **options
+            )
+            np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("count", [5, 7, 8, 11, 16])
+def test_many_channels(count, isa):
+    """Each channel is resized as it is alone."""
+    frame, size = frame_of(40, 33, count), (17, 20)
+    alone = [roicy.resize(frame[..., c], size, **BYTES)[0, ..., 0] for c in range(count)]
+    for given in (frame, np.ascontiguousarray(np.moveaxis(frame, 2, 0)).transpose(1, 2, 0)):
+        got = roicy.resize(given, size, num_threads=2, **BYTES)[0]
+        np.testing.assert_array_equal(got, np.stack(alone, axis=-1))
+    mean = np.arange(count)
+    got = roicy.resize(frame, (18, 20), patch=2, mean=mean)[0].reshape(90, count, 4)
+    small = [roicy.resize(frame[..., c], (18, 20), patch=2, mean=c)[0] for c in range(count)]
+    np.testing.assert_array_equal(got, np.stack(small, axis=1))
+
+
+@pytest.mark.parametrize("channels", [1, 2, 3, 4])
+def test_rgb(channels, isa):
+    """Grey is repeated, and alpha is not read."""
+    frame, options = frame_of(40, 33, channels), {"channels": "last", **NUMBERS}
+    three = np.repeat(frame[..., :1], 3, axis=-1) if channels < 3 else frame[..., :3]
+    want = roicy.resize(np.ascontiguousarray(three), (17, 20), **options)
+    for given in (frame, np.ascontiguousarray(frame[..., ::-1])[..., ::-1], frame[::-1][::-1]):
+        np.testing.assert_array_equal(roicy.resize(given, (17, 20), rgb=True, **options), want)
+
+
+def test_sizes_and_numbers_of_others():
+    """Sizes may be dicts, and filters Pillow's numbers."""
+    frame = frame_of(40, 33)
+    for name, number in FILTERS.items():
+        want = roicy.resize(frame, (17, 20), filter=name)
+        got = roicy.resize(frame, {"width": 20, "height": 17}, filter=number)
+        np.testing.assert_array_equal(got, want)

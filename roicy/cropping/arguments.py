@@ -151,7 +151,7 @@ def _taken(name: str, value: Any, types: str, expected: str) -> np.ndarray:
     return _arguments.addressable(name, value)
 
 
-def _frame(name: str, value: Any, most: int) -> np.ndarray:
+def _frame(name: str, value: Any, most: int, limit: int) -> np.ndarray:
     """Return an array (N, H, W, C) of a frame, or of several if `most` is 4."""
     given, value = value, _taken(name, value, "BHef", "uint8, uint16, float16 or float32")
     shape = value.shape
@@ -159,9 +159,11 @@ def _frame(name: str, value: Any, most: int) -> np.ndarray:
         value = value[None, :, :, None]
     elif len(shape) == 3:
         value = value[None]
-    if value.ndim != 4 or len(shape) > most or not 1 <= value.shape[3] <= MOST_CHANNELS:
+    hint = _axes_hint(given, shape)
+    most_channels = MOST_CHANNELS if hint else limit
+    if value.ndim != 4 or len(shape) > most or not 1 <= value.shape[3] <= most_channels:
         several = ", (H, W, C) or (N, H, W, C)" if most == 4 else " or (H, W, C)"
-        expected = f"(H, W){several} with 1 to 4 channels{_axes_hint(given, shape)}"
+        expected = f"(H, W){several} with 1 to {limit} channels{hint}"
         raise ValueError(f"{name}: shape {shape}, expected {expected}")
     images, height, width, channels = value.shape
     _arguments.extents(name, (images, channels, height, width))
@@ -311,8 +313,10 @@ def _yuv(color: str, color_range: str, color_matrix: str) -> Yuv:
     return Yuv(*kind, round(luma * 2**14), channels)
 
 
-def frames(value: Any, color: Any, color_range: str, color_matrix: str) -> Frames:
-    """Return the frames of an array, or of a list of arrays of different sizes."""
+def frames(
+    value: Any, color: Any, color_range: str, color_matrix: str, most: int = MOST_CHANNELS
+) -> Frames:
+    """Return the frames of an array, or of a list of arrays of different sizes; most: channels."""
     listed = isinstance(value, list) or (color is None and isinstance(value, tuple))
     named = {f"frames[{i}]": one for i, one in enumerate(value)} if listed else {"frames": value}
     if not named:
@@ -321,7 +325,7 @@ def frames(value: Any, color: Any, color_range: str, color_matrix: str) -> Frame
         each = [_yuv_frame(name, one, color, not listed) for name, one in named.items()]
         planes, count = tuple(itertools.chain.from_iterable(each)), sum(len(y) for y, _, _ in each)
         return Frames(planes, count, 3, "Y", False, False, _yuv(color, color_range, color_matrix))
-    arrays = [_frame(name, one, 3 if listed else 4) for name, one in named.items()]
+    arrays = [_frame(name, one, 3 if listed else 4, most) for name, one in named.items()]
     first = arrays[0]
     for i, array in enumerate(arrays[1:], 1):
         if array.dtype != first.dtype or array.shape[3] != first.shape[3]:
@@ -367,16 +371,20 @@ def _has_boxes(value: Any) -> bool:
 
 
 def read(
-    value: Any, rows: Any, boxes_num: Any, color: Any, color_range: Any, color_matrix: Any
-) -> tuple[Frames, Boxes]:
-    """Return frames of any format and boxes; those that have been read stay as they are."""
+    value: Any, rows: Any, boxes_num: Any, color: Any, color_range: Any, color_matrix: Any,
+    most: int = MOST_CHANNELS,
+) -> tuple[Frames, Boxes]:  # fmt: skip
+    """Return frames of any format and boxes; those that have been read stay as they are.
+
+    most: channels that frames may have.
+    """
     if isinstance(value, Frames):
         return value, rows
     _arguments.choice("color_range", color_range, RANGES)
     _arguments.choice("color_matrix", color_matrix, MATRICES)
     if color is not None:
         _check_color(color)
-    given = frames(value, color, color_range, color_matrix)
+    given = frames(value, color, color_range, color_matrix, most)
     of_frames = boxes(rows, boxes_num, given.count)
     if of_frames.kind == "upright":
         _warn_of_sides(given, of_frames)

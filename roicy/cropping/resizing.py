@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import numbers
 from collections.abc import Iterator
@@ -20,11 +21,12 @@ else:
     from .._checks import _names as t
 
 FITS = ("stretch", "letterbox")
-BORDERS = ("image", "crop")
+BORDERS = ("image", "crop", "constant")
 ALPHAS = ("drop", "pillow")
 OVERVIEWS = ("first", "last")
 ARITHMETICS = ("pillow", "torch")
 PILLOWS = {1: "lanczos", 2: "bilinear", 3: "bicubic", 4: "box", 5: "hamming"}  # its numbers
+MOST_CHANNELS, AT_ONCE = 16, 4  # that a frame may have, and that the kernels take
 MOST = _arguments.MOST_BINS  # a side of what is resized, and how far it may lie off the result
 
 
@@ -42,15 +44,22 @@ class Target(NamedTuple):
     repeat_stride: int
     copied: bool  # bytes stay what they are, and those of a pixel stay together
 
+    def of(self, k: int, first: int, stop: int) -> Target:
+        """Return where the channels first .. stop - 1 of picture k of a video go."""
+        places = [place + k * self.repeat_stride for place in self.places[first:stop]]
+        copied = self.copied and len(places) == len(self.places)
+        return self._replace(places=places, table=self.table[first:stop], copied=copied)
+
 
 def resize(
-    frames: t.Frames, size: t.Size, boxes: t.BoxesOfFrames | None = None, *,
+    frames: t.Frames, size: t.Size | t.SizeDict, boxes: t.BoxesOfFrames | None = None, *,
     filter: t.Filter = "bicubic", arithmetic: t.Arithmetic = "pillow", mean: t.Numbers = None,
     std: t.Numbers = None, scale: t.Numbers = None, swap_channels: bool = False,
     fit: t.ResizeFit = "stretch", content: t.Content = None, pad_value: t.Numbers = 0,
-    border: t.ResizeBorder = "image", alpha: t.Alpha = None, channels: t.Channels = "first",
+    border: t.Border = "image", alpha: t.Alpha = None, rgb: bool = False,
+    channels: t.Channels = "first",
     dtype: t.DTypeLike = "float32", quantization: t.Quantization = None,
-    patch: t.Index | None = None, merge: t.Index = 1, repeat: t.Index = 1,
+    patch: t.Index | None = None, merge: t.Index = 1, repeat: t.Index = 1, temporal: t.Index = 1,
     tiles: t.Pair | None = None, overview: t.Overview = None, pillow: t.Index = 13,
     boxes_num: t.Counts = None, color: t.Color = None, color_range: t.Range = "video",
     color_matrix: t.Matrix = "bt601", out: t.AnyArray | None = None, num_threads: t.Threads = None,
@@ -63,10 +72,12 @@ def resize(
     Parameters
     ----------
     frames : ndarray (H, W), (H, W, C) or (N, H, W, C), or list of ndarrays (H_n, W_n[, C])
-        Pictures of uint8, of 1 to 4 channels and any strides, or YCbCr with `color`.  Rows whose
-        pixels lie together, and separate planes, are read where they lie; others are copied first.
-    size : int or (int, int)
-        Height and width of the result, (h, w); of one tile, with `tiles`.
+        Pictures of uint8, of 1 to 16 channels and any strides, or YCbCr with `color`.  Rows whose
+        pixels lie together, and separate planes, are read where they lie; others are copied first,
+        and so are pixels of more than four channels.
+    size : int, (int, int) or dict
+        Height and width of the result, (h, w) or ``{"height": h, "width": w}``; of one tile, with
+        `tiles`.
     boxes : array_like, or list of N array_likes, optional
         In pixels, on the frames: (K, 4) with rows [x1, y1, x2, y2] of the only frame, (K, 5) with
         rows [frame_index, x1, y1, x2, y2], or a list with the boxes of each frame.  By default
@@ -96,14 +107,17 @@ def resize(
         picture, for instance.  With `tiles`, it is a place in their grid.
     pad_value : float or sequence of C floats, optional
         The rest of the result, before it is scaled; in the order of the channels of the result.
-    border : {"image", "crop"}, optional
+    border : {"image", "crop", "constant"}, optional
         "image": as ``resize(size, box=box)`` of Pillow, which reads pixels around the box, and
         rounds its corners to float32.  "crop": as ``crop(box).resize(size)``, which rounds them to
-        whole pixels, and reads no others.
+        whole pixels, and reads no others.  "constant": so is a box of a picture around which
+        everything is `pad_value`, in bytes, so that boxes may leave their frames.
     alpha : {"drop", "pillow"}, optional
         Of frames of 2 or 4 channels, of which the last is alpha.  "drop": it is not read.
         "pillow": as Pillow resizes LA and RGBA, whose colours are multiplied by alpha first and
         divided by it at last.  By default all channels are resized alike.
+    rgb : bool, optional
+        Whether the result has three channels: one of grey is repeated, and alpha is not read.
     channels : {"first", "last"}, optional
         Whether the result is (K, C, h, w) or (K, h, w, C), or patches have the numbers of a channel
         or of a pixel together.
@@ -120,7 +134,10 @@ def resize(
         Groups of merge x merge patches lie together, and their patches row by row, as Qwen2-VL
         merges them.
     repeat : int, optional
-        How often a patch is stored, as frames of a video.
+        How often a patch is stored, as frames of a video that does not move.
+    temporal : int, optional
+        How many boxes that follow each other share their patches, as frames of a video:
+        temporal_patch_size of Qwen2-VL.  D has them in place of the repeated patches.
     tiles : (int, int), optional
         Rows and columns of a grid of tiles.  Boxes are resized to the whole of it, and the result
         is (K, tiles, C, h, w) or (K, tiles, h, w, C).
@@ -146,7 +163,7 @@ def resize(
     Returns
     -------
     ndarray, (K, C, h, w), (K, h, w, C), (K, P, D), (K, tiles, C, h, w) or (K, tiles, h, w, C)
-        Of `dtype`.
+        Of `dtype`.  With `temporal`, K is that of the patches.
 
     Raises
     ------
@@ -186,28 +203,33 @@ def resize(
     (1, 4888, 1176)
     """
     given, rows = _read(frames, boxes, boxes_num, color, color_range, color_matrix)
-    extent = _arguments.output_size(size, "size")
+    extent = _size(size)
     rule = _rule(filter, arithmetic, pillow, alpha)
     if alpha is not None:
         _arguments.choice("alpha", alpha, ALPHAS)
+    given, alpha = _three(given, alpha, _arguments.flag("rgb", rgb))
     given, count = _dense(given, alpha)
     order = arguments.places(count, _arguments.flag("swap_channels", swap_channels), given.reversed)
     pixels = arguments.pixels(given, mean, std, scale, pad_value, order)
     table = _table(pixels, (mean, std, scale), quantization, dtype, not rule.pillow)
     _arguments.choice("fit", fit, FITS)
-    _arguments.choice("border", border, BORDERS)
+    if _arguments.choice("border", border, BORDERS) == "constant":
+        given, rows = _padded(given, rows, [pixels.pad[c] for c in order], pad_value, alpha)
     last = _arguments.choice("channels", channels, arguments.CHANNELS) == "last"
     form = _Form(extent, count, last, tiles, overview, patch, merge, repeat)
+    together = form.together(temporal, len(rows.values))
     threads = _threads.resolve(num_threads)
     axes = _axes(given, rows, border == "crop")
     result = _memory.result(
-        out, (len(axes), *form.shape), (table.dtype,), (*given.arrays, rows.values)
+        out, (len(axes) // together, *form.shape), (table.dtype,), (*given.arrays, rows.values)
     )
     straight = given.count // 2 if alpha == "pillow" else 0
     for part, shown, target in form.parts(_arguments.bits(result), order, _arguments.bits(table)):
         where = _content(content, fit, axes, shown)
         pictures = _pictures(rows.images.tolist(), axes, where, rule, straight)
-        _crop.resize(given, *pictures, target, part, threads)
+        for k, (group, first, stop) in itertools.product(range(together), _groups(given, count)):
+            some = target.of(k, first, stop)
+            _crop.resize(group, pictures[0][k::together].copy(), pictures[1], some, part, threads)
         content, fit = None, "stretch"  # of an overview
     return result if out is None else out
 
@@ -218,8 +240,9 @@ def _read(
     """Return frames of bytes, and boxes, which are the whole frames if there are none."""
     whole = rows is None and boxes_num is None
     given, of_frames = arguments.read(
-        value, np.zeros((0, 4)) if whole else rows, boxes_num, color, color_range, color_matrix
-    )
+        value, np.zeros((0, 4)) if whole else rows, boxes_num, color, color_range, color_matrix,
+        MOST_CHANNELS,
+    )  # fmt: skip
     if whole:
         sizes = [one.shape[2:0:-1] for one in given.arrays[:: 3 if given.yuv else 1] for _ in one]
         values = np.array([(0, 0, *size) for size in sizes], np.float64).reshape(-1, 4)
@@ -257,6 +280,88 @@ def _dense(given: arguments.Frames, alpha: str | None) -> tuple[arguments.Frames
         dense = [*map(_multiplied, dense), *dense]
         given = given._replace(count=2 * given.count)
     return given._replace(arrays=tuple(dense), planar=False), count
+
+
+def _size(value: Any) -> tuple[int, int]:
+    """Return height and width, which may be those of a dict."""
+    if isinstance(value, dict):
+        if value.keys() != {"height", "width"}:
+            raise ValueError(
+                f"size: {value!r}, expected height and width; those that depend on a picture are "
+                "computed by roicy.ImageProcessor"
+            )
+        value = value["height"], value["width"]
+    return _arguments.output_size(value, "size")
+
+
+def _three(
+    given: arguments.Frames, alpha: str | None, rgb: bool
+) -> tuple[arguments.Frames, str | None]:
+    """Return frames of three channels, or four of which the last is dropped, if `rgb` says so."""
+    channels = given.channels
+    if not rgb or channels == 3:
+        return given, alpha
+    if channels > 4 or alpha == "pillow":
+        what = f"frames of {channels} channels" if channels > 4 else "alpha='pillow'"
+        raise ValueError(f"rgb: True, expected False for {what}")
+    if channels == 4 and not given.reversed:
+        return given, "drop"
+    arrays = [array[..., ::-1] if given.reversed else array for array in given.arrays]
+    if channels == 4:
+        arrays = [array[..., :3] for array in arrays]
+        return given._replace(arrays=tuple(arrays), channels=3, planar=False, reversed=False), None
+    grey = [np.ascontiguousarray(array[..., :1]) for array in arrays]
+    arrays = [np.broadcast_to(array, (*array.shape[:3], 3)) for array in grey]
+    return given._replace(arrays=tuple(arrays), channels=3, planar=True, reversed=False), None
+
+
+def _padded(
+    given: arguments.Frames, rows: arguments.Boxes, pad: list[float], value: Any, alpha: str | None
+) -> tuple[arguments.Frames, arguments.Boxes]:
+    """Return what boxes show of frames that a constant surrounds, and boxes that have all of it."""
+    if given.yuv or alpha == "pillow":
+        what = "frames of YCbCr" if given.yuv else "alpha='pillow'"
+        raise ValueError(f"border: 'constant', expected 'image' or 'crop' for {what}")
+    colour = np.array(pad)
+    if not ((colour >= 0) & (colour <= 255) & (colour == np.trunc(colour))).all():
+        raise ValueError(f"pad_value: {value!r}, expected whole numbers from 0 to 255 as a border")
+    frames, arrays = [frame for array in given.arrays for frame in array], []
+    corners = np.rint(np.clip(rows.values, -MOST, MOST)).astype(np.int64)
+    for k, (image, (x1, y1, x2, y2)) in enumerate(
+        zip(rows.images.tolist(), corners.tolist(), strict=True)
+    ):
+        frame = frames[image]
+        height, width, channels = frame.shape
+        if x1 >= x2 or y1 >= y2 or (np.abs(rows.values[k]) > MOST).any():
+            box = tuple(rows.values[k].tolist())
+            raise ValueError(f"boxes[{k}]: {box}, expected sides of at least a pixel")
+        top, left, bottom, right = max(y1, 0), max(x1, 0), min(y2, height), min(x2, width)
+        inner = frame[top : max(bottom, top), left : max(right, left)]
+        if inner.shape[:2] != (y2 - y1, x2 - x1):
+            one = np.empty((y2 - y1, x2 - x1, channels), np.uint8)
+            one[...] = np.resize(colour, channels)  # a channel that is dropped has any colour
+            one[top - y1 :, left - x1 :][: inner.shape[0], : inner.shape[1]] = inner
+            inner = one
+        arrays.append(inner[None])
+    whole = np.array([(0, 0, *one.shape[2:0:-1]) for one in arrays], np.float64).reshape(-1, 4)
+    planar = given.planar and all(one.strides[2] == 1 for one in arrays)
+    if not planar:
+        arrays = [one if one.strides[3] == 1 else np.ascontiguousarray(one) for one in arrays]
+    given = given._replace(arrays=tuple(arrays), count=len(arrays), planar=planar)
+    return given, arguments.Boxes("upright", whole, np.arange(len(arrays), dtype=np.int32))
+
+
+def _groups(given: arguments.Frames, count: int) -> Iterator[tuple[arguments.Frames, int, int]]:
+    """Yield frames of as many channels as the kernels take, and which of `count` these are."""
+    if given.channels <= AT_ONCE:
+        yield given, 0, count
+        return
+    for first in range(0, count, AT_ONCE):
+        arrays = [array[..., first : first + AT_ONCE] for array in given.arrays]
+        if not given.planar:
+            arrays = [np.ascontiguousarray(array) for array in arrays]
+        stop = min(first + AT_ONCE, count)
+        yield given._replace(arrays=tuple(arrays), channels=stop - first), first, stop
 
 
 def _multiplied(array: np.ndarray) -> np.ndarray:
@@ -447,6 +552,21 @@ class _Form:
             number = count * self.repeat * self.patch**2
             self.shape = (size[0] // self.patch * (size[1] // self.patch), number)
 
+    def together(self, temporal: Any, count: int) -> int:
+        """Return how many of `count` boxes share patches."""
+        together = _arguments.integer("temporal", temporal, 1, MOST)
+        if together > 1:
+            if not self.patch or self.repeat > 1:
+                raise ValueError(
+                    f"temporal: {temporal!r}, expected 1 without patch, and beside repeat"
+                )
+            if count % together:
+                raise ValueError(f"temporal: {temporal!r}, expected a divisor of {count} boxes")
+            self.repeat = together
+            self.shape = (self.shape[0], self.shape[1] * together)
+        self.repeats = 1 if together > 1 else self.repeat
+        return together
+
     def parts(
         self, view: np.ndarray, order: list[int], table: np.ndarray
     ) -> Iterator[tuple[np.ndarray, tuple[int, int], Target]]:
@@ -501,6 +621,6 @@ class _Form:
         columns = (across // m * m * m + across % m) * patch_stride
         places = [place * c * stride for place in order]
         return Target(
-            rows.reshape(-1), columns, side, width, x * stride, places, table, self.repeat,
+            rows.reshape(-1), columns, side, width, x * stride, places, table, self.repeats,
             frame * stride, False,
         )  # fmt: skip
