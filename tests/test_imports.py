@@ -17,27 +17,27 @@ FILES = [path.relative_to(PYX) for ending in ENDINGS for path in PYX.rglob(f"*.{
 MAY_IMPORT = {
     "simd": ("simd",),
     "table": ("table", "simd", "images", "attention", "labels", "isa"),
-    "plan": ("plan", "simd", "errors", "rows", "threads", "tuning"),
+    "plan": ("plan", "simd", "errors", "arrays", "threads", "tuning"),
     "passes": ("passes", "plan", "simd", "tuning"),
     "methods": ("methods", "passes", "plan", "simd", "tuning"),
     "call": (
-        "call", "plan", "simd", "errors", "limits", "rows", "threads", "tuning",
+        "call", "plan", "simd", "errors", "limits", "arrays", "threads", "tuning",
         "roicy._kernels.isa", "roicy._kernels.methods",
         "roicy._checks._arguments", "roicy._checks._boxes", "roicy._checks._levels",
         "roicy._machine._threads",
     ),
-    "images": ("images", "simd", "errors", "rows", "threads", "tuning", "roicy._kernels.isa"),
+    "images": ("images", "simd", "errors", "arrays", "threads", "tuning", "roicy._kernels.isa"),
     "attention": ("attention", "simd", "errors", "threads", "roicy._kernels.isa"),
     "labels": ("labels", "images", "simd", "errors", "threads", "tuning", "roicy._kernels.isa"),
     "provider": (
         "provider", "call", "plan", "images.places", "attention.structs", "labels.structs", "simd",
-        "errors", "limits", "rows", "threads", "roicy._kernels.attention", "roicy._kernels.isa",
+        "errors", "limits", "arrays", "threads", "roicy._kernels.attention", "roicy._kernels.isa",
         "roicy._kernels.labels", "roicy._kernels.paste", "roicy._kernels.plan",
         "roicy", "roicy._machine._threads", "roicy.compat.onnx._node", "roicy.compat.onnx._table",
         "roicy.onnxruntime._claims",
     ),
     "interface": (
-        "interface", "call", "plan", "simd", "errors", "limits", "rows", "threads",
+        "interface", "call", "plan", "simd", "errors", "limits", "arrays", "threads",
         "roicy.cython_api", "roicy._kernels.machine", "roicy._kernels.plan",
     ),
     # the files beside the folders

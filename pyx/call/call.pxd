@@ -1,8 +1,8 @@
 """Call: what one call of an operator computes, from its boxes to its results, without Python.
 
-Whoever has a call to make describes it (`make_levels`, `add_rows`, `set_channels`, and where
-results go), has `compute` do all the rest, and gives its memory back by `end`.  Plan does so for
-arrays, and ONNX Runtime's nodes and roicy.cython_api for pointers.
+Whoever has a call to make describes it (`make_levels`, `set_map`, `add_rows`, `set_channels`, and
+where results go), has `compute` do all the rest, and gives its memory back by `end`.  Plan does so
+for arrays, and ONNX Runtime's nodes and roicy.cython_api for pointers.
 
     begin       boxes sorted by level, image and place
     next_step   the tables and tasks of some boxes; tables are bounded, so there may be many steps
@@ -13,8 +13,10 @@ from libc.stdint cimport INT32_MAX, int32_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
+from arrays cimport Array, strides_of
 from call.finish cimport clear_empty_levels
 from errors cimport NO_MEMORY, WRONG_PLAN, WRONG_VALUE, fail
+from limits cimport MAX_EXTENT
 from plan.boxes cimport free_boxes
 from plan.facts cimport has_no_work
 from plan.memory cimport allocated, zeros_for
@@ -46,6 +48,28 @@ cdef inline int make_levels(Call *call, Py_ssize_t levels) noexcept nogil:
     for level in range(levels):
         call.jobs[level].call = call
     return 0
+
+
+cdef inline bint is_map(const Array *array) noexcept nogil:
+    """Whether an array has four axes, of extents that can be counted, and a type of maps."""
+    cdef int kind = array.kind, i
+    if array.axes != 4 or array.extents[0] > INT32_MAX:
+        return False
+    for i in range(1, 4):
+        if array.extents[i] > MAX_EXTENT:
+            return False
+    return (kind == c'f' or kind == c'd' or kind == c'e' or kind == c'E' or kind == c'B'
+            or kind == c'b' or kind == c'h' or kind == c'H')
+
+
+cdef inline void set_map(Call *call, Py_ssize_t level, const Array *array) noexcept nogil:
+    """Say where the map of a level is, or its gradient, as (N, C, H, W)."""
+    cdef Map *map = &call.jobs[level].map
+    map.data, map.dtype, map.itemsize = array.data, array.kind, array.itemsize
+    map.strides = strides_of(array)
+    map.images, map.rows, map.columns = array.extents[0], array.extents[2], array.extents[3]
+    call.input_channels = array.extents[1]
+    call.itemsize = sizeof(double) if map.dtype == c'd' else sizeof(float)
 
 
 cdef inline bint set_channels(Call *call) noexcept nogil:

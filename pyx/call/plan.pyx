@@ -7,26 +7,26 @@ without Python's lock if there is much to do.
 """
 cimport cython
 from cpython.buffer cimport PyBuffer_IsContiguous, PyBuffer_Release
-from libc.math cimport INFINITY, fabs
+from libc.math cimport INFINITY
 from libc.stdint cimport INT32_MAX, int32_t
 from libc.stdlib cimport free
 
 import numpy as np
 
-from call.arrays cimport (are_plain_rows, disjoint, has_buffer, is_plain_map, on_elements, rows_of,
-                          set_map)
-from call.call cimport (begin, compute, end, make_levels, next_step, set_channels,
+from arrays cimport Array, Span, span_of
+from call.buffers cimport has_buffer, lies_apart, put_channels_first, read_buffer
+from call.call cimport (begin, compute, end, is_map, make_levels, next_step, set_channels, set_map,
                         set_result as set_result_of)
 from call.copies cimport copied_tables
 from call.cost cimport is_brief
 from errors cimport Error, last_error, raise_last
 from limits cimport MAX_EXACT, MAX_SIDE
-from plan.boxes cimport add_rows, reserve
+from plan.boxes cimport add_rows, angle_in_degrees, look_like_scores, reserve
 from plan.memory cimport zeros_for
 from plan.rules cimport (RULE_COUNT, LevelRule, RuleNumbers, level_of, level_rule, rule_fields,
                          rule_names)
 from plan.structs cimport (FORWARD, GRAD_BOXES, GRAD_INPUT, MAX_PIXEL, MAX_PIXEL_GRAD, MAX_SAMPLE,
-                           MAX_SAMPLE_GRAD, Call, LevelJob, Map)
+                           MAX_SAMPLE_GRAD, Boxes, Call, LevelJob, Map)
 from simd.structs cimport Strides
 from threads cimport Team, run_call, start_team
 
@@ -45,7 +45,6 @@ cdef dict RULES = {rule_names[i].decode(): i for i in range(RULE_COUNT)}
 cdef dict PLACES = {rule_fields[i].decode(): i for i in range(FIELDS)}
 
 cdef type ndarray = np.ndarray
-cdef double TWO_TURNS = _arguments.TWO_TURNS
 cdef object FLOAT = np.dtype(np.float32), DOUBLE = np.dtype(np.float64)
 
 
@@ -85,19 +84,24 @@ cdef bint hold_maps(Plan plan, maps, int dtype) except? False:
 
     dtype: of the arrays; 0: each says its own.
     """
-    cdef int channel = 3 if plan.last else 1
-    cdef Py_buffer *first = plan.buffers
-    cdef Py_buffer *array
+    cdef Call *call = &plan.call
+    cdef Py_buffer *buffer
+    cdef Array array
     for one in maps:
-        array = &plan.buffers[plan.held]
-        if not has_buffer(one, ndarray, array):
+        buffer = &plan.buffers[plan.held]
+        if not has_buffer(one, ndarray, buffer):
             return False
         plan.held += 1
-        if (not is_plain_map(array) or array.format[0] != first.format[0]
-                or array.shape[0] != first.shape[0]
-                or array.shape[channel] != first.shape[channel]):
+        if not read_buffer(buffer, &array):
             return False
-        set_map(&plan.call.jobs[plan.held - 1].map, array, dtype or array.format[0], plan.last)
+        array.kind = dtype or array.kind
+        if plan.last and array.axes == 4:
+            put_channels_first(&array)
+        if not is_map(&array) or plan.held > 1 and (
+                array.kind != call.jobs.map.dtype or array.extents[0] != call.jobs.map.images
+                or array.extents[1] != call.input_channels):
+            return False
+        set_map(call, plan.held - 1, &array)
     return True
 
 
@@ -115,8 +119,6 @@ cdef int take_maps(Plan plan, maps, bint pyramid) except -1:
         plan.maps = tuple(named.values())
         hold_maps(plan, [_arguments.bits(array) for array in plan.maps],
                   ord(plan.maps[0].dtype.char))
-    plan.call.itemsize = sizeof(double) if plan.call.jobs.map.dtype == c'd' else sizeof(float)
-    plan.call.input_channels = plan.buffers.shape[3 if plan.last else 1]
     return 0
 
 
@@ -213,44 +215,47 @@ cdef int take_boxes(Plan plan, boxes, counts) except -1:
     return 0
 
 
+cdef inline bint has_plain_numbers(const Array *rows) noexcept:
+    """Whether boxes have a type that needs no look by roicy/_checks/_boxes.py."""
+    return rows.kind == c'f' or rows.kind == c'd' or rows.kind == c'i' or rows.kind == c'l'
+
+
 cdef bint take_rows(Plan plan, boxes, Py_ssize_t image, double scale) except? False:
     """Take an array, or return False.
 
     image: of all its boxes, or -1 where column 0 says it, or where there is only one; scale: as of
     `add_rows`.
     """
-    cdef Py_buffer array
+    cdef Py_buffer buffer
+    cdef Array rows
     cdef Call *call = &plan.call
     cdef Py_ssize_t images = call.jobs.map.images
     cdef bint taken = False
-    if not has_buffer(boxes, ndarray, &array):
+    if not has_buffer(boxes, ndarray, &buffer):
         return False
-    if image < 0 and images == 1 and array.ndim == 2 and array.shape[1] == call.boxes.width:
-        image = 0      # there is no other
     try:
-        if (are_plain_rows(&array, call.boxes.width + (image < 0))
-                and not (image < 0 and array.format[0] == c'f' and images > MAX_EXACT + 1)):
-            if reserve(&call.boxes, array.shape[0]) < 0:
-                raise_last()
-            rows = rows_of(&array)
-            taken = add_rows(&call.boxes, &rows, image, images, scale, call.itemsize)
+        if read_buffer(&buffer, &rows) and rows.axes == 2 and has_plain_numbers(&rows):
+            if image < 0 and images == 1 and rows.extents[1] == call.boxes.width:
+                image = 0      # there is no other
+            if (rows.extents[1] == call.boxes.width + (image < 0)
+                    and not (image < 0 and rows.kind == c'f' and images > MAX_EXACT + 1)):
+                if reserve(&call.boxes, rows.extents[0]) < 0:
+                    raise_last()
+                taken = add_rows(&call.boxes, &rows, image, images, scale, call.itemsize)
     finally:
-        PyBuffer_Release(&array)
+        PyBuffer_Release(&buffer)
     return taken
 
 
 cdef int warn_of_boxes(Plan plan) except -1:
     """Warn of rows that are boxes, but hardly those that were meant."""
-    cdef const double *box = plan.call.boxes.numbers
-    cdef Py_ssize_t k, count = plan.call.boxes.count
-    if (count > 0 and 0 < box[3] < 1      # y2, or h
-            and type(plan.given_boxes) is ndarray):
-        if plan.given_boxes.shape[1] > plan.call.boxes.width:
+    cdef const Boxes *boxes = &plan.call.boxes
+    cdef double angle = angle_in_degrees(boxes)
+    if look_like_scores(boxes) and type(plan.given_boxes) is ndarray:
+        if plan.given_boxes.shape[1] > boxes.width:
             _boxes.warn_of_scores("batch", plan.given_boxes)
-    for k in range(count if plan.call.boxes.width == 5 else 0):
-        if fabs(box[5 * k + 4]) > TWO_TURNS:
-            _boxes.warn_of_degrees(box[5 * k + 4])
-            break
+    if angle != 0:
+        _boxes.warn_of_degrees(angle)
     return 0
 
 
@@ -274,17 +279,17 @@ cdef void *start_of(const element[:, :, :, :] view, Strides *strides) noexcept:
     return <void*>&view[0, 0, 0, 0]
 
 
-cdef bint lies_apart(array, const Py_buffer *target) except -1:
-    """Whether an array cannot share memory with `target`.
+cdef bint array_lies_apart(array, Span memory) except -1:
+    """Whether an array cannot have an element in some memory.
 
     NumPy's function gives up Python's lock to say so, and here are only ranges to compare.
     """
-    cdef Py_buffer view
+    cdef Py_buffer buffer
     cdef bint apart
-    if not has_buffer(array, ndarray, &view):
+    if not has_buffer(array, ndarray, &buffer):
         return False
-    apart = disjoint(&view, target)
-    PyBuffer_Release(&view)
+    apart = lies_apart(&buffer, memory)
+    PyBuffer_Release(&buffer)
     return apart
 
 
@@ -436,24 +441,28 @@ cdef class Plan:
 
     def accepts_out(self, out):
         """Whether an array can take the result as it is; if not, the front end checks it."""
-        cdef Py_buffer target
+        cdef Py_buffer buffer
+        cdef Array target
+        cdef Span memory
         cdef Py_ssize_t i
         cdef bint right
-        if not has_buffer(out, ndarray, &target):
+        if not has_buffer(out, ndarray, &buffer):
             return False
-        right = (on_elements(&target, 4) and not target.readonly
-                 and target.format[0] == (c'f' if self.call.itemsize == sizeof(float) else c'd')
-                 and PyBuffer_IsContiguous(&target, c'C'))
+        right = (read_buffer(&buffer, &target) and target.axes == 4 and not buffer.readonly
+                 and target.kind == (c'f' if self.call.itemsize == sizeof(float) else c'd')
+                 and PyBuffer_IsContiguous(&buffer, c'C'))
         for i, extent in enumerate(self.output_shape if right else ()):
-            right = right and target.shape[i] == <Py_ssize_t>extent
+            right = right and target.extents[i] == <Py_ssize_t>extent
+        if right:
+            memory = span_of(&target)
         for i in range(self.held if right else 0):
-            right = right and disjoint(&self.buffers[i], &target)
+            right = right and lies_apart(&self.buffers[i], memory)
         if right and type(self.given_boxes) is ndarray:
-            right = lies_apart(self.given_boxes, &target)
+            right = array_lies_apart(self.given_boxes, memory)
         elif right:
             for part in self.given_boxes:
-                right = right and lies_apart(part, &target)
-        PyBuffer_Release(&target)
+                right = right and array_lies_apart(part, memory)
+        PyBuffer_Release(&buffer)
         return right
 
     def bind(self, maps):

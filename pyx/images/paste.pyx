@@ -11,6 +11,7 @@ from libc.string cimport memcpy, memset
 
 import numpy as np
 
+from arrays cimport Array
 from errors cimport NO_MEMORY, Error, fail, last_error
 from images.buffers cimport buffer_of
 from images.places cimport Placing, place_masks
@@ -18,7 +19,6 @@ from images.structs cimport (REACHED, REAL_VALUES, MaskLines, Masks, Place, Prot
                              Runs, runs_add, runs_add_pixels, runs_end)
 from images.table cimport ImageTable
 from roicy._kernels.isa cimport tables
-from rows cimport Rows
 from simd.structs cimport real, stream_fence
 from simd.table cimport Simd
 from threads cimport Team, run_call, run_tasks
@@ -350,10 +350,12 @@ cdef Placing placing_of(rule, mask_width, shape) except *:
     return placing
 
 
-cdef Rows rows_of(const real[:, :] boxes) noexcept:
-    cdef Rows rows
-    rows.start, rows.kind = <const char*>&boxes[0, 0], c'f' if sizeof(real) == 4 else c'd'
-    rows.count, rows.row, rows.column = boxes.shape[0], boxes.strides[0], boxes.strides[1]
+cdef Array rows_of(const real[:, :] boxes) noexcept:
+    cdef Array rows
+    memset(&rows, 0, sizeof(rows))
+    rows.data, rows.kind = <char*>&boxes[0, 0], c'f' if sizeof(real) == 4 else c'd'
+    rows.extents[0] = boxes.shape[0]
+    rows.strides[0], rows.strides[1] = boxes.strides[0], boxes.strides[1]
     return rows
 
 
@@ -365,7 +367,7 @@ def places(boxes, bint single, rule, Py_ssize_t mask_width, shape):
     place of the first box that is not finite in the type of the masks, or -1.
     """
     cdef Placing placing = placing_of(rule, mask_width, shape)
-    cdef Rows rows
+    cdef Array rows
     made, corners = np.empty((len(boxes), 8), np.int64), np.empty((len(boxes), 4))
     cdef int64_t[:, ::1] places = made
     cdef double[:, ::1] numbers = corners

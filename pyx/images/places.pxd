@@ -2,8 +2,8 @@
 from libc.math cimport ceil, floor, isfinite, trunc
 from libc.stdint cimport int64_t
 
+from arrays cimport Array, number_in
 from images.structs cimport TORCHVISION, Place
-from rows cimport Rows, number_at
 from simd.structs cimport real
 
 cdef extern from *:
@@ -39,14 +39,14 @@ cdef inline void expand(double *corners, const Placing *placing, real of_type) n
 
 
 cdef inline bint place_mask(
-        const Placing *placing, const char *box, const Rows *rows, Place *place, double *corners,
+        const Placing *placing, const Array *boxes, Py_ssize_t k, Place *place, double *corners,
         real of_type) noexcept nogil:
     """Set a place and the corners of a box in the type of the masks; False if one is not finite."""
     cdef double number
     cdef int64_t first, stop
     cdef int i, axis
     for i in range(4):
-        number = number_at(box + i * rows.column, rows.kind)
+        number = number_in(boxes, k, i)
         corners[i] = <real>(trunc(number) if placing.truncated else number)
     if placing.rule == TORCHVISION:
         expand(corners, placing, of_type)
@@ -72,18 +72,16 @@ cdef inline bint place_mask(
 
 
 cdef inline Py_ssize_t place_masks(
-        const Placing *placing, const Rows *rows, bint single, Place *places,
+        const Placing *placing, const Array *boxes, bint single, Place *places,
         double *corners) noexcept nogil:
     """Place all masks; the first whose box is not finite, or -1."""
     cdef Py_ssize_t k
-    cdef const char *box
     cdef bint placed
-    for k in range(rows.count):
-        box = rows.start + k * rows.row
+    for k in range(boxes.extents[0]):
         if single:
-            placed = place_mask(placing, box, rows, places + k, corners + 4 * k, <float>0)
+            placed = place_mask(placing, boxes, k, places + k, corners + 4 * k, <float>0)
         else:
-            placed = place_mask(placing, box, rows, places + k, corners + 4 * k, <double>0)
+            placed = place_mask(placing, boxes, k, places + k, corners + 4 * k, <double>0)
         if not placed:
             return k
     return -1

@@ -3,11 +3,11 @@ from libc.math cimport fabs, isfinite, isnan, trunc
 from libc.stdio cimport snprintf
 from libc.stdlib cimport strtod
 
+from arrays cimport Array, number_in
 from errors cimport WRONG_VALUE, fail
 from limits cimport MAX_EXACT
 from plan.boxes cimport add_rows, number_is_image, reserve
 from plan.structs cimport Call
-from rows cimport Rows, number_at
 
 cdef struct Number:
     char[32] at
@@ -29,12 +29,12 @@ cdef inline Number spell_number(double value, bint with_point) noexcept nogil:
     return text
 
 
-cdef inline int check_images(const Rows *rows, Py_ssize_t images, bint of_float) noexcept nogil:
+cdef inline int check_images(const Array *rows, Py_ssize_t images, bint of_float) noexcept nogil:
     cdef Py_ssize_t k
     cdef double image
     cdef Number text
-    for k in range(rows.count):
-        image = number_at(rows.start + k * rows.row, rows.kind)
+    for k in range(rows.extents[0]):
+        image = number_in(rows, k, 0)
         if not number_is_image(image, images):
             text = spell_number(image, False)
             if isfinite(image) and trunc(image) == image:
@@ -68,14 +68,14 @@ cdef inline const char *name_of(int i) noexcept nogil:
     return b"x2" if i == 2 else b"y2"
 
 
-cdef inline int check_numbers(const Rows *rows, double scale, bint of_float) noexcept nogil:
+cdef inline int check_numbers(const Array *rows, double scale, bint of_float) noexcept nogil:
     cdef Py_ssize_t k
     cdef double[4] box
     cdef Number[4] texts
     cdef int i
-    for k in range(rows.count):
+    for k in range(rows.extents[0]):
         for i in range(4):
-            box[i] = number_at(rows.start + k * rows.row + (i + 1) * rows.column, rows.kind)
+            box[i] = number_in(rows, k, i + 1)
             texts[i] = spell_number(box[i], False)
         for i in range(4):
             if not isfinite(box[i]):
@@ -88,13 +88,13 @@ cdef inline int check_numbers(const Rows *rows, double scale, bint of_float) noe
     return 0
 
 
-cdef inline int take_boxes(Call *call, const Rows *rows) noexcept nogil:
+cdef inline int take_boxes(Call *call, const Array *rows) noexcept nogil:
     """Give a call its boxes, or say which row is wrong, as roicy/_checks/_boxes.py does."""
     cdef Py_ssize_t images = call.jobs.map.images
     cdef double scale = call.jobs.scale.y
     cdef bint of_float = call.itemsize == sizeof(float), exact
     exact = not of_float or images <= MAX_EXACT + 1
-    if reserve(&call.boxes, rows.count) < 0:
+    if reserve(&call.boxes, rows.extents[0]) < 0:
         return -1
     if exact and add_rows(&call.boxes, rows, -1, images, max(scale, 1.0), call.itemsize):
         return 0

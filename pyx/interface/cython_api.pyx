@@ -10,18 +10,19 @@ from libc.stdio cimport snprintf
 from libc.stdlib cimport free
 from libc.string cimport memset
 
-from call.call cimport end, make_levels, set_channels, set_result
+from arrays cimport Array as Described, contiguous, overlap, span_of, strides_of
+from call.call cimport end, make_levels, set_channels, set_map, set_result
 from errors cimport WRONG_VALUE, Error, fail, last_error as error, raise_last
-from interface.arrays cimport (Text, check_distinct, check_memory, contiguous, copy, has_shape,
-                               overlap, pack, spell_shape, strides_of)
+from interface.given cimport (
+    Text, array_of, check_distinct, check_memory, copy, given_contiguous, has_shape, pack,
+    spell_shape)
 from interface.boxes cimport Number, spell_number, take_boxes
 from limits cimport MAX_EXTENT, MAX_SIDE
 from plan.memory cimport zeros_for
 from plan.rules cimport RULE_INTEGRATED, RULE_QUANTISED, RULE_SAMPLED
-from plan.structs cimport FORWARD, GRAD_BOXES, MAX_PIXEL, MAX_PIXEL_GRAD, Call, Map
+from plan.structs cimport FORWARD, GRAD_BOXES, MAX_PIXEL, MAX_PIXEL_GRAD, Call
 from roicy._kernels.machine cimport most_threads
 from roicy._kernels.plan cimport compute_call
-from rows cimport Rows
 from threads cimport Team
 
 cdef enum:
@@ -30,9 +31,8 @@ cdef enum:
 
 
 cdef struct Part:                  # an array of a request
-    const Array *array
+    Described array
     const char *name               # as the function calls it
-    int size                       # bytes of an element
     bint written
     bint given
 
@@ -71,7 +71,7 @@ cdef void set_operation(Call *call, const Request *request) noexcept nogil:
         call.rule.aligned = call.position_sensitive or request.aligned
     call.rule.inclusive = call.rule.kind == RULE_QUANTISED
     call.ph, call.pw = <int>request.bins.shape[2], <int>request.bins.shape[3]
-    call.itemsize, call.boxes.width, call.max_boxes = request.itemsize, 4, INT32_MAX
+    call.boxes.width, call.max_boxes = 4, INT32_MAX
     call.max_threads = min(request.num_threads, most_threads())
 
 
@@ -82,14 +82,17 @@ cdef void list_parts(const Request *request, Part *parts) noexcept nogil:
     cdef bint of_maps = request.operation % 3 == 1
     cdef bint of_pool = request.operation >= ROI_POOL
     cdef bint has_extra = request.operation == ROI_POOL_BACKWARD or not (forward or of_maps)
-    parts[0] = Part(&request.maps, b"grad_input" if of_maps else b"input", request.itemsize,
-                    of_maps, True)
-    parts[1] = Part(&request.bins, b"out" if forward else b"grad_output", request.itemsize,
-                    forward, True)
-    parts[2] = Part(&request.boxes, b"boxes", request.itemsize, False, True)
-    parts[3] = Part(&request.extra, b"argmax" if of_pool else b"grad_boxes",
-                    sizeof(int32_t) if of_pool else request.itemsize,
+    cdef int size = request.itemsize, kind = c'f' if size == sizeof(float) else c'd'
+    parts[0] = Part(array_of(&request.maps, kind, size, 4),
+                    b"grad_input" if of_maps else b"input", of_maps, True)
+    parts[1] = Part(array_of(&request.bins, kind, size, 4),
+                    b"out" if forward else b"grad_output", forward, True)
+    parts[2] = Part(array_of(&request.boxes, kind, size, 2), b"boxes", False, True)
+    parts[3] = Part(array_of(&request.extra, kind, size, 2), b"grad_boxes",
                     forward or not of_maps, has_extra or of_pool and request.extra.data != NULL)
+    if of_pool:
+        parts[3].array = array_of(&request.extra, c'i', sizeof(int32_t), 4)
+        parts[3].name = b"argmax"
 
 
 cdef int check_extents(const Request *request, const Part *parts) noexcept nogil:
@@ -99,7 +102,7 @@ cdef int check_extents(const Request *request, const Part *parts) noexcept nogil
     cdef Py_ssize_t ph = request.bins.shape[2], pw = request.bins.shape[3]
     cdef Py_ssize_t[4] rows = [request.boxes.shape[0], 5, 1, 1]
     cdef bint of_pool = request.operation >= ROI_POOL
-    cdef Text given = spell_shape(&request.bins, 4)
+    cdef Text given = spell_shape(request.bins.shape, 4)
     if height > MAX_EXTENT or width > MAX_EXTENT:
         return fail(WRONG_VALUE, "%s: a map of %zd x %zd pixels, expected at most %d a side",
                     parts[0].name, height, width, <int>MAX_EXTENT)
@@ -111,21 +114,19 @@ cdef int check_extents(const Request *request, const Part *parts) noexcept nogil
     if not (1 <= ph <= MAX_SIDE and 1 <= pw <= MAX_SIDE):
         return fail(WRONG_VALUE, "%s: shape %s, expected at least one bin, and at most %d a side",
                     parts[1].name, given.at, <int>MAX_SIDE)
-    given = spell_shape(&request.boxes, 2)
-    if not has_shape(&request.boxes, rows):
+    given = spell_shape(request.boxes.shape, 2)
+    if not has_shape(&parts[2].array, rows):
         return fail(WRONG_VALUE, "boxes: shape %s, expected (K, 5) with rows [batch_index, x1, y1, "
                     "x2, y2]", given.at)
     return 0
 
 
 cdef int check_shape(
-        const Part *part, const Py_ssize_t *shape, int axes, const char *why) noexcept nogil:
-    cdef Array right
-    cdef Text given, expected
-    if has_shape(part.array, shape):
+        const Part *part, const Py_ssize_t *shape, const char *why) noexcept nogil:
+    cdef int axes = part.array.axes
+    cdef Text given = spell_shape(part.array.extents, axes), expected = spell_shape(shape, axes)
+    if has_shape(&part.array, shape):
         return 0
-    right = contiguous(NULL, shape, 1)
-    given, expected = spell_shape(part.array, axes), spell_shape(&right, axes)
     return fail(WRONG_VALUE, "%s: shape %s, expected %s%s", part.name, given.at, expected.at, why)
 
 
@@ -134,15 +135,15 @@ cdef int check_shapes(const Call *call, const Request *request, const Part *part
     cdef Py_ssize_t boxes = request.boxes.shape[0]
     cdef Py_ssize_t[4] of_bins = [boxes, call.channels, call.ph, call.pw]
     cdef Py_ssize_t[4] of_boxes = [boxes, 5, 1, 1]
-    cdef Text why, maps = spell_shape(&request.maps, 4)
+    cdef Text why, maps = spell_shape(request.maps.shape, 4)
     why.at[0] = 0
     if not parts[1].written:
         snprintf(why.at, sizeof(why), ", for %zd boxes and input of shape %s", boxes, maps.at)
-    if check_shape(&parts[1], of_bins, 4, why.at) < 0:
+    if check_shape(&parts[1], of_bins, why.at) < 0:
         return -1
     if call.purpose == GRAD_BOXES:
-        return check_shape(&parts[3], of_boxes, 2, b"")
-    return check_shape(&parts[3], of_bins, 4, b"") if parts[3].given else 0
+        return check_shape(&parts[3], of_boxes, b"")
+    return check_shape(&parts[3], of_bins, b"") if parts[3].given else 0
 
 
 cdef int check_written(const Part *parts) noexcept nogil:
@@ -151,50 +152,36 @@ cdef int check_written(const Part *parts) noexcept nogil:
     for i in range(PARTS):
         if not (parts[i].written and parts[i].given):
             continue
-        if check_distinct(parts[i].array, parts[i].name) < 0:
+        if check_distinct(&parts[i].array, parts[i].name) < 0:
             return -1
         for k in range(PARTS):
-            if k != i and parts[k].given and overlap(parts[i].array, parts[i].size,
-                                                     parts[k].array, parts[k].size):
+            if k != i and parts[k].given and overlap(
+                    span_of(&parts[i].array), span_of(&parts[k].array)):
                 return fail(WRONG_VALUE, "%s: overlaps memory that the call %s", parts[i].name,
                             b"writes" if parts[k].written else b"reads")
     return 0
 
 
-cdef void set_map(Call *call, const Request *request) noexcept nogil:
-    cdef Map *map = &call.jobs.map
-    cdef const Array *maps = &request.maps
-    map.data, map.itemsize = <char*>maps.data, call.itemsize
-    map.dtype = c'f' if call.itemsize == sizeof(float) else c'd'
-    map.images, map.rows, map.columns = maps.shape[0], maps.shape[2], maps.shape[3]
-    map.strides = strides_of(maps, call.itemsize)
-    call.input_channels = maps.shape[1]
-    call.jobs.scale.y = call.jobs.scale.x = request.spatial_scale
-
-
 cdef int describe(Call *call, const Request *request, Part *parts) noexcept nogil:
     """Make a call of a request."""
-    cdef Rows rows
     cdef int i
     if check_options(request) < 0:
         return -1
     list_parts(request, parts)
     for i in range(PARTS):
-        if parts[i].given and check_memory(parts[i].array, parts[i].name, parts[i].size) < 0:
+        if parts[i].given and check_memory(&parts[i].array, parts[i].name) < 0:
             return -1
     if check_extents(request, parts) < 0 or make_levels(call, 1) < 0:
         return -1
     set_operation(call, request)
-    set_map(call, request)
+    set_map(call, 0, &parts[0].array)
+    call.jobs.scale.y = call.jobs.scale.x = request.spatial_scale
     if not set_channels(call):
         return fail(WRONG_VALUE, "%s: %zd channels, expected a multiple of the %d x %d bins of %s",
                     parts[0].name, call.input_channels, call.ph, call.pw, parts[1].name)
     if check_shapes(call, request, parts) < 0 or check_written(parts) < 0:
         return -1
-    rows.start, rows.count = <const char*>request.boxes.data, request.boxes.shape[0]
-    rows.kind = c'f' if call.itemsize == sizeof(float) else c'd'
-    rows.row, rows.column = request.boxes.strides[0], request.boxes.strides[1]
-    return take_boxes(call, &rows)
+    return take_boxes(call, &parts[2].array)
 
 
 # --- Computing
@@ -208,29 +195,33 @@ cdef int run(Call *call) noexcept nogil:
     return fail(failure.kind, "%s", failure.text)
 
 
-cdef int compute_boxes_gradient(Call *call, const Request *request) noexcept nogil:
+cdef int compute_boxes_gradient(Call *call, Described rows) noexcept nogil:
     """A call has rows of four numbers, and the caller has five."""
-    cdef Py_ssize_t[4] shape = [call.boxes.count, 4, 1, 1]
-    cdef Array found, rows = request.extra
+    cdef Py_ssize_t[2] shape = [call.boxes.count, 4]
+    cdef Described found
     cdef void *sums = zeros_for(call.boxes.count * 4, call.itemsize)
     cdef Py_ssize_t k
     cdef int failed
     if sums == NULL:
         return -1
     call.grad_boxes, call.grad_columns = sums, 4
-    set_result(call, request.bins.data, strides_of(&request.bins, call.itemsize))
     failed = run(call)
     if not failed:
         for k in range(call.boxes.count):
-            memset(<char*>rows.data + k * rows.strides[0], 0, call.itemsize)
-        found = contiguous(sums, shape, call.itemsize)
-        rows.data, rows.shape[1] = <char*>rows.data + rows.strides[1], 4
-        copy(&found, &rows, call.itemsize)
+            memset(rows.data + k * rows.strides[0], 0, call.itemsize)
+        found = contiguous(sums, rows.kind, call.itemsize, 2, shape)
+        rows.data += rows.strides[1]
+        copy(&found, &rows)
     free(sums)
     return failed
 
 
-cdef int say_index(const Array *argmax, Py_ssize_t pixels) noexcept nogil:
+cdef void set_argmax(Call *call, const Described *argmax) noexcept nogil:
+    call.jobs.maxima.argmax, call.jobs.maxima.bad = <int32_t*>argmax.data, &call.bad
+    call.jobs.maxima.argmax_strides = strides_of(argmax)
+
+
+cdef int say_index(const Described *argmax, Py_ssize_t pixels) noexcept nogil:
     """Say which box has an index of no pixel."""
     cdef Py_ssize_t of_box = argmax.strides[0] // sizeof(int32_t), i = 0
     cdef const int32_t *indices = <const int32_t*>argmax.data
@@ -240,41 +231,38 @@ cdef int say_index(const Array *argmax, Py_ssize_t pixels) noexcept nogil:
                 "pixels of the map", i // of_box, pixels)
 
 
-cdef int compute_pool_gradient(Call *call, const Request *request) noexcept nogil:
+cdef int compute_pool_gradient(Call *call, const Part *parts) noexcept nogil:
     """The pass takes arrays whose elements lie end to end."""
-    cdef Array bins, argmax, maps
+    cdef Described bins, argmax, maps
     cdef void *new_bins = NULL
     cdef void *new_argmax = NULL
     cdef void *new_maps = NULL
     cdef int failed = -1
-    if (pack(&request.bins, &bins, call.itemsize, True, &new_bins) == 0
-            and pack(&request.extra, &argmax, sizeof(int32_t), True, &new_argmax) == 0
-            and pack(&request.maps, &maps, call.itemsize, False, &new_maps) == 0):
-        call.jobs.map.data = <char*>maps.data
-        call.jobs.map.strides = strides_of(&maps, call.itemsize)
-        call.jobs.maxima.argmax, call.jobs.maxima.bad = <int32_t*>argmax.data, &call.bad
-        call.jobs.maxima.argmax_strides = strides_of(&argmax, sizeof(int32_t))
-        set_result(call, bins.data, strides_of(&bins, call.itemsize))
+    if (pack(&parts[1].array, &bins, True, &new_bins) == 0
+            and pack(&parts[3].array, &argmax, True, &new_argmax) == 0
+            and pack(&parts[0].array, &maps, False, &new_maps) == 0):
+        set_map(call, 0, &maps)
+        set_argmax(call, &argmax)
+        set_result(call, bins.data, strides_of(&bins))
         failed = run(call)
         if call.bad:
             failed = say_index(&argmax, call.jobs.map.rows * call.jobs.map.columns)
         elif not failed and new_maps != NULL:
-            copy(&maps, &request.maps, call.itemsize)
+            copy(&maps, &parts[0].array)
     free(new_bins)
     free(new_argmax)
     free(new_maps)
     return failed
 
 
-cdef int compute_described(Call *call, const Request *request) noexcept nogil:
-    if call.purpose == GRAD_BOXES:
-        return compute_boxes_gradient(call, request)
+cdef int compute_described(Call *call, const Part *parts) noexcept nogil:
     if call.purpose == MAX_PIXEL_GRAD:
-        return compute_pool_gradient(call, request)
-    if call.purpose == MAX_PIXEL and request.extra.data != NULL:
-        call.jobs.maxima.argmax = <int32_t*>request.extra.data
-        call.jobs.maxima.argmax_strides = strides_of(&request.extra, sizeof(int32_t))
-    set_result(call, request.bins.data, strides_of(&request.bins, call.itemsize))
+        return compute_pool_gradient(call, parts)
+    if call.purpose == MAX_PIXEL and parts[3].given:
+        set_argmax(call, &parts[3].array)
+    set_result(call, parts[1].array.data, strides_of(&parts[1].array))
+    if call.purpose == GRAD_BOXES:
+        return compute_boxes_gradient(call, parts[3].array)
     return run(call)
 
 
@@ -285,7 +273,7 @@ cdef int compute(const Request *request) noexcept nogil:
     memset(&call, 0, sizeof(call))
     failed = describe(&call, request, parts)
     if not failed:
-        failed = compute_described(&call, request)
+        failed = compute_described(&call, parts)
     end(&call)
     return failed
 
@@ -309,15 +297,15 @@ cdef int compute_contiguous(
     request.size, request.operation, request.itemsize = sizeof(request), operation, itemsize
     request.spatial_scale, request.sampling_ratio = options[0], <int>options[1]
     request.aligned, request.num_threads = options[2] != 0, <int>options[3]
-    request.maps = contiguous(maps, sizes, itemsize)
-    request.boxes = contiguous(<void*>boxes, rows, itemsize)
+    request.maps = given_contiguous(maps, itemsize, sizes)
+    request.boxes = given_contiguous(<void*>boxes, itemsize, rows)
     if of_sensitive:
         of_bins[1] //= max(sizes[5] * sizes[6], 1)
-    request.bins = contiguous(bins, of_bins, itemsize)
+    request.bins = given_contiguous(bins, itemsize, of_bins)
     if operation >= ROI_POOL:
-        request.extra = contiguous(extra, of_bins, sizeof(int32_t))
+        request.extra = given_contiguous(extra, sizeof(int32_t), of_bins)
     elif operation % 3 == 2:
-        request.extra = contiguous(extra, rows, itemsize)
+        request.extra = given_contiguous(extra, itemsize, rows)
     return compute(&request)
 
 

@@ -1,11 +1,15 @@
-"""Boxes: rows of numbers of any type become images and numbers."""
-from libc.math cimport fabs, trunc
+"""Boxes: rows of numbers of any type become images and numbers.
+
+A door warns of boxes that are hardly those that were meant: of rows [x1, y1, x2, y2, score, class]
+in place of [image, x1, y1, x2, y2], and of degrees in place of radians.
+"""
+from libc.math cimport M_PI, fabs, trunc
 from libc.stdint cimport INT32_MAX, int32_t
 from libc.stdlib cimport free, realloc
 
+from arrays cimport Array, number_at, number_in
 from errors cimport NO_MEMORY, WRONG_VALUE, fail
 from plan.structs cimport Boxes
-from rows cimport Rows, number_at
 
 cdef inline int reserve(Boxes *boxes, Py_ssize_t more) noexcept nogil:
     """Make room for more boxes."""
@@ -35,8 +39,22 @@ cdef inline bint number_is_image(double number, Py_ssize_t images) noexcept nogi
     return number >= 0 and number < images and trunc(number) == number
 
 
+cdef inline bint look_like_scores(const Boxes *boxes) noexcept nogil:
+    """Whether y2, or h, of the first box lies between 0 and 1."""
+    return boxes.count > 0 and 0 < boxes.numbers[3] < 1
+
+
+cdef inline double angle_in_degrees(const Boxes *boxes) noexcept nogil:
+    """The first angle that is beyond two turns, or 0."""
+    cdef Py_ssize_t k
+    for k in range(boxes.count if boxes.width == 5 else 0):
+        if fabs(boxes.numbers[5 * k + 4]) > 4 * M_PI:
+            return boxes.numbers[5 * k + 4]
+    return 0
+
+
 cdef inline bint add_rows(
-        Boxes *boxes, const Rows *rows, Py_ssize_t image, Py_ssize_t images, double scale,
+        Boxes *boxes, const Array *rows, Py_ssize_t image, Py_ssize_t images, double scale,
         int itemsize) noexcept nogil:
     """Add rows to boxes that have room for them; False if some have to be looked at more closely.
 
@@ -48,33 +66,33 @@ cdef inline bint add_rows(
     cdef double *numbers = boxes.numbers + boxes.width * boxes.count
     cdef const char *at
     cdef double n = image, number
-    for k in range(rows.count):
-        at = rows.start + k * rows.row
+    for k in range(rows.extents[0]):
+        at = rows.data + k * rows.strides[0]
         if image < 0:
             n = number_at(at, kind)
             if not number_is_image(n, images):
                 return False
-            at += rows.column
+            at += rows.strides[1]
         boxes.images[boxes.count + k] = <int32_t>n
         for i in range(boxes.width):
-            number = number_at(at + i * rows.column, kind)
+            number = number_at(at + i * rows.strides[1], kind)
             if not fabs(number) * scale < 1e30:      # NaN, or it or a side may be beyond float
                 return False
             numbers[i] = <float>number if itemsize == sizeof(float) else number
         numbers += boxes.width
-    boxes.count += rows.count
+    boxes.count += rows.extents[0]
     return True
 
 
 cdef inline bint set_images(
-        Boxes *boxes, const Rows *indices, Py_ssize_t images) noexcept nogil:
+        Boxes *boxes, const Array *indices, Py_ssize_t images) noexcept nogil:
     """Set the images of all boxes, which are whole numbers; False if one is no image."""
     cdef Py_ssize_t k
     cdef double n
-    if indices.count != boxes.count:
+    if indices.extents[0] != boxes.count:
         return False
     for k in range(boxes.count):
-        n = number_at(indices.start + k * indices.row, indices.kind)
+        n = number_in(indices, k, 0)
         if not number_is_image(n, images):
             return False
         boxes.images[k] = <int32_t>n

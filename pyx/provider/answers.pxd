@@ -9,15 +9,6 @@ cdef enum:
     VARIADIC = 2
 
 
-cdef struct Span:                # some memory
-    char *start
-    Py_ssize_t bytes
-
-
-cdef inline bint overlap(const Span *one, const Span *other) noexcept nogil:
-    return one.start < other.start + other.bytes and other.start < one.start + one.bytes
-
-
 cdef inline Status create_state(void *group, void *context, void **state) noexcept nogil:
     state[0] = NULL
     return NULL

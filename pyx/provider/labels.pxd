@@ -3,6 +3,7 @@ from libc.stdint cimport int64_t
 from libc.stdio cimport snprintf
 from libc.string cimport memset
 
+from arrays cimport number_at
 from errors cimport Error
 from labels.structs cimport ALIGNED, HALF_PIXELS, Labels, LabelsAxis
 from limits cimport MAX_EXACT, MAX_EXTENT
@@ -13,7 +14,6 @@ from provider.python cimport new
 from provider.tensors cimport (AnyNode, Run, Tensor, dtype_of, is_real, overlapped, read_inputs,
                                size_of, start_session_team)
 from roicy._kernels.labels cimport compute_labels
-from rows cimport number_at
 from threads cimport Team
 
 cdef struct LabelNode:             # inputs: maps, and the sizes of enlarged maps, or their scales

@@ -2,15 +2,15 @@
 from libc.stdint cimport int64_t
 from libc.string cimport memset
 
+from arrays cimport number_at
 from errors cimport Error
 from limits cimport MAX_EXTENT
 from provider.abi cimport Status
 from provider.calls cimport status_of
 from provider.python cimport new
 from provider.tensors cimport (AnyNode, Run, Tensor, dtype_of, is_real, make_output, read_inputs,
-                               rows_of, size_of, start_session_team)
+                               array_of, size_of, start_session_team)
 from roicy._kernels.paste cimport PastedMasks, paste_tensors
-from rows cimport number_at
 from threads cimport Team
 
 cdef struct MaskNode:              # inputs: masks, boxes, and what says the size of images
@@ -60,7 +60,7 @@ cdef inline bint describe_masks(
     call.extents[0] = extents[0] = masks.extents[0]
     for i in range(1, 3):
         call.extents[i] = masks.extents[masks.rank - 3 + i]
-    call.boxes = rows_of(boxes)
+    call.boxes = array_of(boxes)
     call.placing.rule, call.placing.padding = node.rule, node.padding
     call.placing.truncated, call.placing.mask_width = node.truncated, call.extents[2]
     call.placing.extent[0], call.placing.extent[1] = extents[2], extents[1]

@@ -4,35 +4,29 @@ Python says once what a node is (roicy/compat/onnx/_node.py).  In each run, `com
 call of its tensors and has it computed on the session's own threads.  What it does not expect, such
 as a box that is not finite, it leaves to Python, which computes it or says what is wrong.
 """
-from libc.math cimport fabs
 from libc.stdint cimport INT32_MAX, int64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
-from call.call cimport end, make_levels, set_channels, set_result
+from arrays cimport Array, number_at, number_in
+from call.call cimport end, is_map, make_levels, set_channels, set_map, set_result
 from errors cimport Error
-from limits cimport MAX_EXACT, MAX_EXTENT, MAX_SIDE
-from plan.boxes cimport add_rows, reserve, set_images
+from limits cimport MAX_EXACT, MAX_SIDE
+from plan.boxes cimport (
+    add_rows, angle_in_degrees, look_like_scores, reserve, set_images)
 from plan.rules cimport LevelRule, level_of, level_rule
-from plan.structs cimport FORWARD, MAX_PIXEL, MAX_SAMPLE, Call, Map
+from plan.structs cimport FORWARD, MAX_PIXEL, MAX_SAMPLE, Boxes, Call, LevelJob
 from provider.abi cimport Status
 from provider.calls cimport status_of
 from provider.python cimport new
-from provider.tensors cimport (AnyNode, Run, Tensor, dtype_of, is_real, make_output, read_inputs,
-                               rows_of, size_of, start_session_team)
+from provider.tensors cimport (AnyNode, Run, Tensor, dtype_of, array_of, is_real, make_output,
+                               read_inputs, size_of, start_session_team)
 from roicy._kernels.plan cimport Rule, compute_call
-from rows cimport Rows, number_at
 from simd.structs cimport Strides
 from threads cimport Team
 
 cdef enum:
     MOST_LEVELS = 16               # MOST_INPUTS but for four
-
-cdef extern from *:
-    """
-    #define TWO_TURNS 12.566370614359172
-    """
-    const double TWO_TURNS         # _arguments.TWO_TURNS
 
 
 cdef struct Inputs:                # places among the inputs; -1: there is none
@@ -70,28 +64,18 @@ cdef struct RoiRun:                # of a node
 
 cdef inline bint take_map(RoiRun *run, Py_ssize_t level, const Tensor *tensor) noexcept nogil:
     cdef const RoiNode *node = run.node
-    cdef Call *call = &run.call
-    cdef Map *map = &call.jobs[level].map
-    cdef int i
-    if tensor.rank != 4 or not is_real(dtype_of(tensor.kind)) or tensor.extents[0] > INT32_MAX:
+    cdef LevelJob *job = &run.call.jobs[level]
+    cdef Array array
+    if tensor.rank != 4:
         return False
-    for i in range(1, 4):
-        if tensor.extents[i] > MAX_EXTENT:
-            return False
-    map.data, map.dtype = tensor.data, dtype_of(tensor.kind)
-    map.itemsize = size_of(map.dtype)
-    map.images, map.rows, map.columns = tensor.extents[0], tensor.extents[2], tensor.extents[3]
-    map.strides.x, map.strides.y = 1, map.columns
-    map.strides.channel = map.rows * map.columns
-    map.strides.image = tensor.extents[1] * map.strides.channel
-    call.input_channels = tensor.extents[1]
-    call.itemsize = sizeof(double) if map.dtype == c'd' else sizeof(float)
+    array = array_of(tensor)
+    if not is_map(&array):
+        return False
+    set_map(&run.call, level, &array)
+    job.scale.y, job.scale.x = node.scales[level][0], node.scales[level][1]
     if node.normalised:
-        call.jobs[level].scale.y = max(map.rows - 1, <Py_ssize_t>1)
-        call.jobs[level].scale.x = max(map.columns - 1, <Py_ssize_t>1)
-    else:
-        call.jobs[level].scale.y = node.scales[level][0]
-        call.jobs[level].scale.x = node.scales[level][1]
+        job.scale.y = max(job.map.rows - 1, <Py_ssize_t>1)
+        job.scale.x = max(job.map.columns - 1, <Py_ssize_t>1)
     return True
 
 
@@ -132,36 +116,25 @@ cdef inline bint take_rows(RoiRun *run) noexcept nogil:
     cdef const Tensor *boxes = &run.run.inputs[node.at.boxes]
     cdef Py_ssize_t images = call.jobs.map.images, image = -1, columns
     cdef double scale = max(call.jobs.scale.y, call.jobs.scale.x, 1.0)
-    cdef Rows rows
+    cdef Array rows
     if boxes.rank != 2:
         return False
-    columns, rows = boxes.extents[1], rows_of(boxes)
+    columns, rows = boxes.extents[1], array_of(boxes)
     if node.at.images >= 0 or node.one_image or (images == 1 and columns == call.boxes.width):
         image = 0
     if (images < 1 or columns != call.boxes.width + (image < 0)
             or (image < 0 and not tells_images(rows.kind, images))
-            or reserve(&call.boxes, rows.count) < 0):
+            or reserve(&call.boxes, rows.extents[0]) < 0):
         return False
     scale = <float>scale if call.itemsize == sizeof(float) else scale
     if not add_rows(&call.boxes, &rows, image, images, scale, call.itemsize):
         return False
     if node.at.images >= 0:
         boxes = &run.run.inputs[node.at.images]
-        rows = rows_of(boxes)
-        return boxes.rank == 1 and not is_real(rows.kind) and set_images(
-            &call.boxes, &rows, images)
-    return True
-
-
-cdef inline bint are_usual(const Call *call, bint image_first) noexcept nogil:
-    """Whether boxes are such that nobody has to be warned of them, as plan.pyx does."""
-    cdef const double *box = call.boxes.numbers
-    cdef Py_ssize_t k
-    if image_first and call.boxes.count > 0 and 0 < box[3] < 1:
-        return False
-    for k in range(call.boxes.count if call.boxes.width == 5 else 0):
-        if fabs(box[5 * k + 4]) > TWO_TURNS:
+        if boxes.rank != 1:
             return False
+        rows = array_of(boxes)
+        return not is_real(rows.kind) and set_images(&call.boxes, &rows, images)
     return True
 
 
@@ -176,14 +149,14 @@ cdef inline void order_corners(Call *call) noexcept nogil:
 cdef inline void shift_boxes(RoiRun *run) noexcept nogil:
     """Shift boxes by half a pixel of their level, which is that of boxes before the shift."""
     cdef Call *call = &run.call
-    cdef Rows rows = rows_of(&run.run.inputs[run.node.at.boxes])
+    cdef Array rows = array_of(&run.run.inputs[run.node.at.boxes])
     cdef double[4] box
     cdef double shift
     cdef Py_ssize_t k
     cdef int i
     for k in range(call.boxes.count):
         for i in range(4):
-            box[i] = number_at(rows.start + k * rows.row + i * rows.column, rows.kind)
+            box[i] = number_in(&rows, k, i)
         shift = 0.5 / call.jobs[level_of(sizeof(double), &call.level_rule, box, 4)].scale.y
         for i in range(4):
             box[i] -= shift
@@ -209,8 +182,12 @@ cdef inline bint levels_agree(const RoiRun *run) noexcept nogil:
 
 cdef inline bint take_boxes(RoiRun *run) noexcept nogil:
     cdef const RoiNode *node = run.node
-    if not take_rows(run) or not are_usual(&run.call, node.at.images < 0 and not node.one_image):
+    cdef const Boxes *boxes = &run.call.boxes
+    cdef bint image_first = node.at.images < 0 and not node.one_image
+    if not take_rows(run):
         return False
+    if image_first and look_like_scores(boxes) or angle_in_degrees(boxes) != 0:
+        return False      # and Python warns
     if node.normalised:
         order_corners(&run.call)
     if node.shifted:

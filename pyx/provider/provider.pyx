@@ -21,13 +21,14 @@ from importlib.util import find_spec
 
 import numpy as np
 
+from arrays cimport Span, overlap
 from provider.abi cimport (
     ApiBase, CustomOp, Ep, Factory, Function, Group, Kernel, Make, Many, Named, One, Release,
     Status)
 from provider.answers cimport (
-    Span, create_state, get_input_count, get_input_kind, get_input_type, get_name, get_no_provider,
+    create_state, get_input_count, get_input_kind, get_input_type, get_name, get_no_provider,
     get_op_name, get_output_count, get_output_kind, get_output_type, get_registry, get_vendor,
-    get_vendor_id, ignore, is_stream_aware, make_none, one, overlap, transfer_none, zero)
+    get_vendor_id, ignore, is_stream_aware, make_none, one, transfer_none, zero)
 from provider.calls cimport ask, check, failure, say, succeeds, text_of
 from provider.functions cimport *      # api, ep_api, and names in capitals
 from provider.kinds cimport node_of
@@ -107,9 +108,9 @@ cdef object array_of(const void *value, bint writable, Span *span):
     if count == 0:
         return np.empty(shape, dtype)
     ask(GET_TENSOR_DATA, value, &data)
-    span.start, span.bytes = <char*>data, count * <Py_ssize_t>dtype.itemsize
+    span.start, span.bytes = <const char*>data, count * <Py_ssize_t>dtype.itemsize
     memory = PyMemoryView_FromMemory(
-        span.start, span.bytes, PyBUF_WRITE if writable else PyBUF_READ)
+        <char*>data, span.bytes, PyBUF_WRITE if writable else PyBUF_READ)
     return ndarray(shape, dtype, memory)
 
 
@@ -142,7 +143,7 @@ cdef class Output:               # makes an output of a node, of a shape; None i
             return None
         made = array_of(value, True, &span)
         for i in range(self.count):
-            if overlap(&span, &self.read[i]):
+            if overlap(span, self.read[i]):
                 raise ValueError(f"output {index} overlaps the memory of input {i}")
         return made
 

@@ -9,6 +9,7 @@ from libc.stdio cimport snprintf
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcmp, memcpy, memset
 
+from arrays cimport number_at
 from attention.structs cimport Attention
 from errors cimport Error
 from provider.abi cimport Group, Status
@@ -19,7 +20,6 @@ from provider.tensors cimport (
     Tensor, open_output, overlapped, read_input, size_of, start_session_team)
 from roicy._kernels.attention cimport compute_attention
 from roicy._kernels.isa cimport tables
-from rows cimport number_at
 from simd.structs cimport pages_alloc, pages_free
 from threads cimport Team, share_tasks
 

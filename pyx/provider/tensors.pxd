@@ -1,9 +1,8 @@
 """Tensors of a run of a node: those that it reads, and those that it makes."""
 from libc.stdint cimport int64_t
 
-from rows cimport Rows
+from arrays cimport MOST_AXES, Array, Span, contiguous, overlap
 from provider.abi cimport One, Status
-from provider.answers cimport Span, overlap
 from provider.functions cimport (
     GET_TENSOR_DATA, KERNEL_CONTEXT_INPUT, KERNEL_CONTEXT_INPUT_COUNT, KERNEL_CONTEXT_OUTPUT,
     PARALLEL_FOR, TENSOR_TYPE_AND_EXTENTS, api)
@@ -64,13 +63,14 @@ cdef inline bint is_real(int dtype) noexcept nogil:
     return dtype == c'f' or dtype == c'd' or dtype == c'e' or dtype == c'E'
 
 
-cdef inline Rows rows_of(const Tensor *tensor) noexcept nogil:
-    cdef Rows rows
-    rows.start, rows.kind = tensor.data, dtype_of(tensor.kind)
-    rows.count = tensor.extents[0] if tensor.rank > 0 else 0
-    rows.column = size_of(rows.kind)
-    rows.row = rows.column * (tensor.extents[1] if tensor.rank == 2 else 1)
-    return rows
+cdef inline Array array_of(const Tensor *tensor) noexcept nogil:
+    """A tensor of four axes at most."""
+    cdef int kind = dtype_of(tensor.kind)
+    cdef Py_ssize_t[MOST_AXES] extents
+    cdef size_t i
+    for i in range(tensor.rank):
+        extents[i] = tensor.extents[i]
+    return contiguous(tensor.data, kind, size_of(kind), <int>tensor.rank, extents)
 
 
 cdef inline bint read_tensor(const void *value, Tensor *tensor, Status *status) noexcept nogil:
@@ -130,7 +130,7 @@ cdef inline Py_ssize_t overlapped(
     """The number of an input whose memory an output has, or -1."""
     cdef Py_ssize_t i
     for i in range(count):
-        if made.span.bytes > 0 and overlap(&made.span, &inputs[i].span):
+        if overlap(made.span, inputs[i].span):
             return i
     return -1
 

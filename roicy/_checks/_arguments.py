@@ -25,8 +25,6 @@ MOST_PIXELS = 2**30  # a side of the map: pixel indices are int32
 MOST_BINS = 2**24  # a side of the output
 CORNERS = ("x1", "y1", "x2", "y2")
 TURNED = ("cx", "cy", "w", "h", "angle")
-# Radians beyond it are rather degrees.
-TWO_TURNS = 4 * math.pi
 FLOAT32 = np.dtype(np.float32)
 INT32 = np.dtype(np.int32)
 # The byte order of types whose format spells it out, as those of ctypes do; NumPy's have "=".

@@ -1,7 +1,7 @@
 """What pyx/images/paste.pyx offers to other extensions; here, where Cython looks for it."""
+from arrays cimport Array
 from errors cimport Error
 from images.places cimport Placing
-from plan.boxes cimport Rows
 from threads cimport Team
 
 
@@ -9,7 +9,7 @@ cdef struct PastedMasks:           # masks of tensors, whose values are written
     const void *masks              # of float if `single`, else of double
     Py_ssize_t[3] extents          # K, h, w
     bint single
-    Rows boxes                     # x1, y1, x2, y2
+    Array boxes                    # x1, y1, x2, y2
     Placing placing
     char *out                      # [K][H][W], of the type of the masks
     int threads
