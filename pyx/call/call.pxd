@@ -1,8 +1,8 @@
 """Call: what one call of an operator computes, from its boxes to its results, without Python.
 
-Whoever has a call to make describes it (`make_levels`, `set_map`, `add_rows`, `set_channels`, and
-where results go), has `compute` do all the rest, and gives its memory back by `end`.  Plan does so
-for arrays, and ONNX Runtime's nodes and roicy.cython_api for pointers.
+Whoever has a call to make describes it (describe.pxd, and `add_rows` of plan/boxes.pxd), has
+`compute` do all the rest, and gives its memory back by `end`.  Plan does so for arrays, and ONNX
+Runtime's nodes and roicy.cython_api for pointers.
 
     begin       boxes sorted by level, image and place
     next_step   the tables and tasks of some boxes; tables are bounded, so there may be many steps
@@ -13,87 +13,25 @@ from libc.stdint cimport INT32_MAX, int32_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
-from arrays cimport Array, strides_of
 from call.finish cimport clear_empty_levels
 from errors cimport NO_MEMORY, WRONG_PLAN, WRONG_VALUE, fail
-from limits cimport MAX_EXTENT
 from plan.boxes cimport free_boxes
 from plan.facts cimport has_no_work
-from plan.memory cimport allocated, zeros_for
+from plan.memory cimport allocated
 from plan.order cimport sort_boxes
-from plan.scratch cimport set_sizes, store_for
+from plan.scratch cimport set_sizes
 from plan.structs cimport (COPY_PER_BOX, GRAD_BOXES, GRAD_INPUT, MAX_PIXEL_GRAD, SPARSE_TAPS,
-                           Call, LevelJob, Map, Task, writes_maps)
+                           Call, LevelJob, Task, writes_maps)
 from plan.tables cimport (find_few_taps, free_tables, make_tables, transpose_tables,
                           whole_map_tables)
 from plan.tasks cimport list_tasks
 from roicy._kernels.isa cimport Isa, check_indices, narrow_numbers, tables
 from roicy._kernels.methods cimport method_of
-from simd.structs cimport LANE_BYTES, PLANTED, Strides
+from simd.structs cimport LANE_BYTES, PLANTED
 from threads cimport Team, run_tasks
 
 cdef enum:
     PARTIAL_SUMS_BYTES = 16 << 20  # of the gradients of the boxes of a step            # no record
-
-
-# --- Describing a call
-
-cdef inline int make_levels(Call *call, Py_ssize_t levels) noexcept nogil:
-    """Make room for what is known of each level, which then knows where the call is."""
-    cdef Py_ssize_t level
-    call.jobs = <LevelJob*>zeros_for(levels, sizeof(LevelJob))
-    if call.jobs == NULL:
-        return -1
-    call.levels = levels
-    for level in range(levels):
-        call.jobs[level].call = call
-    return 0
-
-
-cdef inline bint is_map(const Array *array) noexcept nogil:
-    """Whether an array has four axes, of extents that can be counted, and a type of maps."""
-    cdef int kind = array.kind, i
-    if array.axes != 4 or array.extents[0] > INT32_MAX:
-        return False
-    for i in range(1, 4):
-        if array.extents[i] > MAX_EXTENT:
-            return False
-    return (kind == c'f' or kind == c'd' or kind == c'e' or kind == c'E' or kind == c'B'
-            or kind == c'b' or kind == c'h' or kind == c'H')
-
-
-cdef inline void set_map(Call *call, Py_ssize_t level, const Array *array) noexcept nogil:
-    """Say where the map of a level is, or its gradient, as (N, C, H, W)."""
-    cdef Map *map = &call.jobs[level].map
-    map.data, map.dtype, map.itemsize = array.data, array.kind, array.itemsize
-    map.strides = strides_of(array)
-    map.images, map.rows, map.columns = array.extents[0], array.extents[2], array.extents[3]
-    call.input_channels = array.extents[1]
-    call.itemsize = sizeof(double) if map.dtype == c'd' else sizeof(float)
-
-
-cdef inline bint set_channels(Call *call) noexcept nogil:
-    """Set the channels of the output; False if those of the input are no multiple of the bins."""
-    cdef Py_ssize_t bins = <Py_ssize_t>call.ph * call.pw
-    call.channels_per_output = bins if call.position_sensitive else 1
-    call.channels = call.input_channels // call.channels_per_output
-    return call.input_channels % call.channels_per_output == 0
-
-
-cdef inline void set_result(Call *call, void *result, Strides strides) noexcept nogil:
-    """Say where the output is, or the gradient of it, seen as (K, C, PH, PW)."""
-    cdef Py_ssize_t level
-    cdef bint writes = writes_maps(call.purpose)
-    cdef int store = store_for(<double>call.boxes.count * call.channels * call.ph * call.pw
-                               * call.itemsize)
-    cdef const Map *map
-    call.result, call.out_strides = result, strides
-    for level in range(call.levels):
-        map = &call.jobs[level].map
-        if writes:
-            store = store_for(<double>map.images * call.input_channels * map.rows * map.columns
-                              * map.itemsize)
-        call.jobs[level].store = store
 
 
 cdef inline void end(Call *call) noexcept nogil:

@@ -15,10 +15,11 @@ import numpy as np
 
 from arrays cimport Array, Span, span_of
 from call.buffers cimport has_buffer, lies_apart, put_channels_first, read_buffer
-from call.call cimport (begin, compute, end, is_map, make_levels, next_step, set_channels, set_map,
-                        set_result as set_result_of)
+from call.call cimport begin, compute, end, next_step
 from call.copies cimport copied_tables
 from call.cost cimport is_brief
+from call.describe cimport (
+    is_map, make_levels, set_channels, set_map, set_result as set_result_of)
 from errors cimport Error, last_error, raise_last
 from limits cimport MAX_EXACT, MAX_SIDE
 from plan.boxes cimport add_rows, angle_in_degrees, look_like_scores, reserve
@@ -601,6 +602,10 @@ cdef int compute_call(Call *call, Team *team, Error *error) noexcept nogil:
     if failed:
         error[0] = last_error
     return failed
+
+
+cdef void end_call(Call *call) noexcept nogil:
+    end(call)
 
 
 def levels_of(const double[:, ::1] boxes, int itemsize, tuple rule):

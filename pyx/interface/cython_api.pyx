@@ -11,7 +11,7 @@ from libc.stdlib cimport free
 from libc.string cimport memset
 
 from arrays cimport Array as Described, contiguous, overlap, span_of, strides_of
-from call.call cimport end, make_levels, set_channels, set_map, set_result
+from call.describe cimport make_levels, set_channels, set_map, set_result
 from errors cimport WRONG_VALUE, Error, fail, last_error as error, raise_last
 from interface.given cimport (
     Text, array_of, check_distinct, check_memory, copy, given_contiguous, has_shape, pack,
@@ -22,7 +22,7 @@ from plan.memory cimport zeros_for
 from plan.rules cimport RULE_INTEGRATED, RULE_QUANTISED, RULE_SAMPLED
 from plan.structs cimport FORWARD, GRAD_BOXES, MAX_PIXEL, MAX_PIXEL_GRAD, Call
 from roicy._kernels.machine cimport most_threads
-from roicy._kernels.plan cimport compute_call
+from roicy._kernels.plan cimport compute_call, end_call
 from threads cimport Team
 
 cdef enum:
@@ -274,7 +274,7 @@ cdef int compute(const Request *request) noexcept nogil:
     failed = describe(&call, request, parts)
     if not failed:
         failed = compute_described(&call, parts)
-    end(&call)
+    end_call(&call)
     return failed
 
 

@@ -16,11 +16,11 @@ from passes.tile cimport bin_tile_bytes, load, load_bins, open_tile, store_bins
 from passes.windows cimport sum_block
 from plan.facts cimport TILE_PIXELS, rows_contiguous
 from plan.scratch cimport most_tile_bytes, size_tiles, slope_pixels
+from plan.shares cimport ceiling, set_rectangles
 from plan.spans cimport clip
 from plan.structs cimport (
     COPY_ONCE, FORWARD, GRAD_BOXES, GRAD_INPUT, TAPS, WHOLE, Cover, LevelJob, Method, Shares,
     Task, Tasks, Work, set_pass)
-from plan.tasks cimport ceiling, set_rectangles
 from plan.ways cimport has_few_taps, set_ways, way_of_window
 from simd.structs cimport (BINS_TOGETHER, DIRECT, LANE_BYTES, Target, Taps, View, Window,
                            prefetch_write, real)

@@ -11,9 +11,9 @@ from passes.grad_input cimport PixelAxis, bins_of_pixel, keep_readers, set_pixel
 from passes.walk cimport Part, next_part, parts_of, scratch_of
 from plan.facts cimport rows_contiguous
 from plan.scratch cimport size_scratch
+from plan.shares cimport set_rectangles
 from plan.structs cimport (
     FORWARD, GRAD_INPUT, SPARSE_TAPS, Cover, LevelJob, Method, Shares, Task, Work, set_pass)
-from plan.tasks cimport set_rectangles
 from plan.ways cimport set_ways
 from simd.structs cimport Pixels, Strides, Taps, real
 from tuning cimport MAX_BINS, SQUARE_BINS

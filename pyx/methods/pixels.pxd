@@ -19,12 +19,12 @@ from passes.walk cimport Lanes, Part, Scratch, Walk, begin_walk, walk_on
 from passes.windows cimport store_part, sum_block
 from plan.facts cimport TILE_PIXELS, beyond_cache, channels_lie_together, needs_widening
 from plan.scratch cimport size_scratch
+from plan.shares cimport set_rectangles
 from plan.spans cimport taps_after
 from plan.structs cimport (
     COPY_ONCE, COPY_PER_BOX, FORWARD, GRAD_BOXES, GRAD_INPUT, MAX_PIXEL, MAX_PIXEL_GRAD,
     MAX_SAMPLE, MAX_SAMPLE_GRAD, PACK_WINDOW, Cover, LevelJob, Method, Shares, Task, Work,
     set_pass)
-from plan.tasks cimport set_rectangles
 from plan.ways cimport has_few_taps, set_ways
 from simd.structs cimport LANE_BYTES, Strides, Taps, Tile, Vectors, real
 from tuning cimport SLOPE_BLOCKS, WIDE_STRIP_BYTES

@@ -16,10 +16,10 @@ from passes.prefetch cimport Prefetch, prefetch_of, prefetch_some
 from passes.walk cimport Lanes, Part, Walk, begin_walk, bins_of_part, walk_on
 from passes.windows cimport store_part, sum_block
 from plan.scratch cimport size_scratch
+from plan.shares cimport set_rectangles
 from plan.structs cimport (
     FORWARD, GRAD_BOXES, GRAD_INPUT, MAX_PIXEL, MAX_PIXEL_GRAD, MAX_SAMPLE, MAX_SAMPLE_GRAD,
     PACK_WINDOW, SPARSE_TAPS, Cover, LevelJob, Method, Shares, Task, Work, set_pass)
-from plan.tasks cimport set_rectangles
 from plan.ways cimport set_ways
 from simd.structs cimport LANE_BYTES, Taps, Vectors, real
 from simd.table cimport Simd

@@ -4,8 +4,8 @@ from libc.stdint cimport int32_t, uint8_t
 
 from passes.walk cimport Part
 from plan.facts cimport TILE_PIXELS
+from plan.shares cimport ceiling
 from plan.structs cimport COPY_ONCE, MAX_PIXEL_GRAD, LevelJob, Shares, Work
-from plan.tasks cimport ceiling
 from simd.structs cimport LANE_BYTES, real
 
 cdef enum:

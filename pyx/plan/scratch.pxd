@@ -1,14 +1,12 @@
 """Scratch: how much of it a thread has, and where each part of it begins."""
 from plan.facts cimport channels_lie_together
 from plan.structs cimport COPY_ONCE, GRAD_BOXES, MAX_PIXEL_GRAD, LevelJob, ScratchSizes, Task
-from simd.structs cimport DIRECT, LANE_BYTES, PAGE_BYTES, STAGED, STREAMING
-from tuning cimport (BINS_BYTES, MAX_COLUMNS, SLOPE_BLOCKS, STREAM_BYTES, TILE_BYTES,
-                     WIDE_STRIP_BYTES)
+from simd.structs cimport LANE_BYTES, PAGE_BYTES
+from tuning cimport BINS_BYTES, MAX_COLUMNS, SLOPE_BLOCKS, TILE_BYTES, WIDE_STRIP_BYTES
 
 cdef enum:
     MAX_STRIP_BYTES = 256 << 10    # of a strip of a gradient of the input: whole rows  # R227
     SLOPE_TILES_BYTES = 8 << 20    # tiles of all blocks whose slopes are summed        # R275
-    DIRECT_BYTES = 256 << 10       # results up to this are written without staging     # R088
 
 
 cdef inline Py_ssize_t slope_blocks(const LevelJob *job) noexcept nogil:
@@ -87,10 +85,3 @@ cdef inline void size_scratch(LevelJob *job) noexcept nogil:
         tiles = blocks
         job.scratch.tile_bytes = min(job.scratch.tile_bytes, job.slopes.cell_pixels * LANE_BYTES)
     size_tiles(job, tiles, bins)
-
-
-cdef inline int store_for(double bytes) noexcept nogil:
-    """How an array of so many bytes is written; large ones do not stay in cache anyway."""
-    if bytes > STREAM_BYTES:
-        return STREAMING
-    return STAGED if bytes > DIRECT_BYTES else DIRECT

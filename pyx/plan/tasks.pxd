@@ -28,9 +28,10 @@ from errors cimport NO_MEMORY, fail
 from plan.facts cimport TILE_PIXELS, rows_contiguous, window_area
 from plan.memory cimport allocated
 from plan.scratch cimport slope_pixels
+from plan.shares cimport ceiling
 from plan.structs cimport (
-    GRAD_BOXES, GRAD_INPUT, PACK_ROWS, PACK_WINDOW, Call, Cover, LevelJob, Shares, Task, Tasks,
-    Work, writes_maps)
+    GRAD_BOXES, PACK_ROWS, PACK_WINDOW, Call, Cover, LevelJob, Shares, Task, Tasks, Work,
+    writes_maps)
 from tuning cimport NARROW_COST, SLOPE_BLOCKS, TASKS_PER_THREAD
 
 cdef enum:
@@ -98,11 +99,6 @@ cdef inline int compare_tasks(const void *one, const void *other) noexcept nogil
 
 
 # --- costs
-
-cdef inline Py_ssize_t ceiling(Py_ssize_t a, Py_ssize_t b) noexcept nogil:
-    """Return a / b, rounded up; neither is negative."""
-    return (a + b - 1) // b
-
 
 cdef inline double cost_of_box(const LevelJob *job, Py_ssize_t box) noexcept nogil:
     """Return roughly how many operations a channel block takes: each pixel of the window takes
@@ -299,26 +295,6 @@ cdef inline double cost_of_rows(
 
 
 # --- tasks that write: gradients of the input
-
-cdef inline void set_rectangles(
-        const LevelJob *job, const Work *work, Py_ssize_t together, Shares *shares) noexcept nogil:
-    """Set the largest rectangles whose pixels, of so many bins together, the tile has room for.
-
-    Rows are divided further only where images, blocks and bins do not make enough tasks.  In
-    gradients of maxima each bin writes anywhere in its box, or in the map, so that rectangles are
-    as large as they can be, and of whole rows.
-    """
-    cdef Py_ssize_t wanted = work.threads
-    cdef Py_ssize_t others = job.map.images * shares.blocks * shares.bins
-    shares.columns, shares.rows = job.map.columns, job.map.rows
-    if job.call.purpose == GRAD_INPUT:
-        wanted *= TASKS_PER_THREAD
-        shares.columns = max(min(shares.columns, TILE_PIXELS // together), 1)
-        shares.rows = max(min(shares.rows, TILE_PIXELS // (shares.columns * together)), 1)
-    shares.bands = ceiling(job.map.rows, shares.rows)
-    if work.threads > 1:
-        shares.bands = max(shares.bands, ceiling(wanted, max(others, 1)))
-
 
 cdef inline int add_image_to_write(
         Tasks *tasks, const LevelJob *job, const Work *work, const Shares *shares, Py_ssize_t level,

@@ -9,7 +9,7 @@ from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy, memset
 
 from arrays cimport Array, number_at, number_in
-from call.call cimport end, is_map, make_levels, set_channels, set_map, set_result
+from call.describe cimport is_map, make_levels, set_channels, set_map, set_result
 from errors cimport Error
 from limits cimport MAX_EXACT, MAX_SIDE
 from plan.boxes cimport (
@@ -21,7 +21,7 @@ from provider.calls cimport status_of
 from provider.python cimport new
 from provider.tensors cimport (AnyNode, Run, Tensor, dtype_of, array_of, is_real, make_output,
                                read_inputs, size_of, start_session_team)
-from roicy._kernels.plan cimport Rule, compute_call
+from roicy._kernels.plan cimport Rule, compute_call, end_call
 from simd.structs cimport Strides
 from threads cimport Team
 
@@ -285,7 +285,7 @@ cdef inline bint compute_node(const AnyNode *any, void *context, Status *status)
         elif node.copies:
             described = copy_boxes(&run)
     free(run.wide)
-    end(&run.call)
+    end_call(&run.call)
     status[0] = run.run.status
     return described or run.run.status != NULL
 

@@ -35,3 +35,5 @@ cdef class Plan:
 
 # Computes a call that somebody else has described.  -1: `error` says what failed.
 cdef int compute_call(Call *call, Team *team, Error *error) noexcept nogil
+# Gives back the memory of a call, which may have failed at any place.
+cdef void end_call(Call *call) noexcept nogil
