@@ -1,7 +1,7 @@
 """Builds the extensions.
 
 pyx/table has a C file for each instruction set, which becomes tables of functions.  It is compiled
-with flags of its own.  All else is compiled once.
+with flags of its own, for float and for double.  All else is compiled once.
 
 Environment variables:
 
@@ -182,23 +182,25 @@ class BuildExt(build_ext):
         super().build_extensions()
 
     def add_tables(self, extension, flags):
-        """Compile the tables of each instruction set, and link them into an extension."""
+        """Compile the tables of each instruction set and type, and link them into an extension."""
         isas = instruction_sets()
         built = " ".join(f"IS_BUILT({isa})" for isa in reversed(isas))
         extension.define_macros.append(("BUILT", built))
 
-        def compiled(isa):
-            source = Path("pyx/table", f"{isa}.c")
-            target = Path(self.build_temp, source.with_suffix(".o"))
+        def compiled(isa, real):
+            source, folder = Path("pyx/table", f"{isa}.c"), Path(self.build_temp, real)
+            target = Path(folder, source.with_suffix(".o"))
             if self.force or newer_group(with_included([source]), str(target)):
                 own = [self.prefix + flag for flag in isas[isa]]
                 self.compiler.compile(
-                    [str(source)], self.build_temp, include_dirs=["pyx"], extra_postargs=own + flags
-                )
+                    [str(source)], str(folder), macros=[("REAL", real)], include_dirs=["pyx"],
+                    extra_postargs=own + flags,
+                )  # fmt: skip
             return str(target)
 
+        objects = [(isa, real) for real in ("float", "double") for isa in isas]
         with ThreadPoolExecutor(self.parallel) as threads:
-            extension.extra_objects = list(threads.map(compiled, isas))
+            extension.extra_objects = list(threads.map(compiled, *zip(*objects, strict=True)))
         extension.depends += extension.extra_objects
 
     def use_clang_cl(self):

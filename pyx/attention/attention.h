@@ -8,17 +8,7 @@
 
 #define POINTS_AT_ONCE 64 /* of a query: bounds what is kept of them (R481) */
 
-#define NAME(name) NAME_OF(name, REAL)
-#define POINTS NAME(points)
-#define REAL float
 #include "attend.inc.h"
 #include "slopes.inc.h"
-#undef REAL
-#define REAL double
-#include "attend.inc.h"
-#include "slopes.inc.h"
-#undef REAL
-#undef POINTS
-#undef NAME
 
 #endif

@@ -5,11 +5,9 @@
 #include "attention/structs.h"
 
 #define FUNCTION(result, name, parameters) result(*name) parameters;
-#define SHARED FUNCTION
 struct attention_table {
 #include "attention/table.inc.h"
 };
 #undef FUNCTION
-#undef SHARED
 
 #endif

@@ -27,15 +27,14 @@ enum { MIXED = 4 };
 #define exp_double exp
 static const void *mask_line(struct mask_lines *lines, ptrdiff_t line);
 
+/* All else of images computes in float, and so is compiled with REAL float alone. */
 #define NAME(name) NAME_OF(name, REAL)
-#define VECTOR NAME(vector)
-#define REAL float
 #include "paste.inc.h"
 #undef REAL
 #define REAL double
 #include "paste.inc.h"
 #undef REAL
-#undef VECTOR
+#define REAL float
 #undef NAME
 
 /* Begins with mask k. */

@@ -19,9 +19,9 @@ static NOINLINE void crop_complete(const struct sums *to, int count, const struc
         for (int q = 0; q < count; q++) {
             float *column = (float *)to->sums + (q * to->stride + to->place[c]) * CROP_ROWS;
             for (int l = 0; rows && l < CROP_ROWS; l++)
-                column[l] = FUSED_float(1 - columns[q].cover * cover[l], pad, column[l]);
+                column[l] = FUSED(1 - columns[q].cover * cover[l], pad, column[l]);
             for (int l = 0; l < CROP_ROWS; l++)
-                column[l] = FUSED_float(column[l], scale, bias);
+                column[l] = FUSED(column[l], scale, bias);
         }
     }
 }
@@ -91,8 +91,8 @@ static FORCE_INLINE void crop_store_square(const float *sums, int rows, float *t
             (char *)((uintptr_t)to + (uintptr_t)(l * stride + 2 * CROP_COLUMNS) * sizeof(float)));
     for (int l = 0; l < rows; l += n)
         for (int j = 0; j < CROP_COLUMNS; j += n)
-            transpose_square_float(sums + j * CROP_ROWS + l, CROP_ROWS, n, to + l * stride + j,
-                                   stride, rows - l, 0);
+            transpose_square(sums + j * CROP_ROWS + l, CROP_ROWS, n, to + l * stride + j, stride,
+                             rows - l, 0);
 }
 
 /* Stores a square as numbers of another type, or of other strides, or a part of it: `count`
@@ -100,7 +100,7 @@ static FORCE_INLINE void crop_store_square(const float *sums, int rows, float *t
 static NOINLINE void crop_store_slowly(const float *sums, int rows, int count, char *to,
                                        const struct crop_target *target, ptrdiff_t stride) {
     float staging[CROP_ROWS * CROP_COLUMNS];
-    transpose_lines_float(sums, CROP_ROWS, CROP_COLUMNS, staging, CROP_ROWS);
+    transpose_lines(sums, CROP_ROWS, CROP_COLUMNS, staging, CROP_ROWS);
     for (int p = 0; p < rows; p++)
         crop_store_line(staging + p * CROP_COLUMNS, count, target, to + p * target->stride_y,
                         stride);

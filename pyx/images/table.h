@@ -5,11 +5,9 @@
 #include "images/structs.h"
 
 #define FUNCTION(result, name, parameters) result(*name) parameters;
-#define SHARED FUNCTION
 struct image_table {
 #include "images/table.inc.h"
 };
 #undef FUNCTION
-#undef SHARED
 
 #endif

@@ -30,7 +30,7 @@ static NOINLINE void warp_load_pixel(const struct frame *frame, const struct war
     ASSERT(frame->low[0] <= y && y < frame->stop[0]);
     ASSERT(frame->low[1] <= x && x < frame->stop[1]);
     if (frame->pixels.kind != BYTE) {
-        load_row_float(&frame->pixels, y, x * frame->pixels.channels, frame->pixels.channels, to);
+        load_row(&frame->pixels, y, x * frame->pixels.channels, frame->pixels.channels, to);
         return;
     }
     const char *pixel =
@@ -185,9 +185,9 @@ static FORCE_INLINE void warp_add_bytes(const struct frame *frame, int channels,
             float to = (float)(int32_t)(b[i] >> 8 * k & 255);
             float under = (float)(int32_t)(c[i] >> 8 * k & 255);
             float last = (float)(int32_t)(d[i] >> 8 * k & 255);
-            float top = FUSED_float(to - from, places->x[i], from);
-            float bottom = FUSED_float(last - under, places->x[i], under);
-            sums[k * n + i] += FUSED_float(bottom - top, places->y[i], top);
+            float top = FUSED(to - from, places->x[i], from);
+            float bottom = FUSED(last - under, places->x[i], under);
+            sums[k * n + i] += FUSED(bottom - top, places->y[i], top);
         }
     }
 }
@@ -204,10 +204,10 @@ static NOINLINE void warp_add_any(const struct frame *frame, const struct warp *
         for (int k = 0; k < frame->pixels.channels; k++) {
             float sample = warp->pixels.pad[k];
             if (row != INT32_MIN)
-                sample = FUSED_float(corners[1][k] - corners[0][k], x, corners[0][k]);
+                sample = FUSED(corners[1][k] - corners[0][k], x, corners[0][k]);
             if (row != INT32_MIN && y > 0) {
-                float below = FUSED_float(corners[3][k] - corners[2][k], x, corners[2][k]);
-                sample = FUSED_float(below - sample, y, sample);
+                float below = FUSED(corners[3][k] - corners[2][k], x, corners[2][k]);
+                sample = FUSED(below - sample, y, sample);
             }
             sums[k * CROP_COLUMNS + i] += sample;
         }
@@ -248,7 +248,7 @@ static FORCE_INLINE void warp_store(const struct crop_pixels *pixels,
         char *row = to + place * target->stride_c;
         WARP_SIMD
         for (int i = 0; i < CROP_COLUMNS; i++)
-            run[i] = FUSED_float(from[i], scale, bias);
+            run[i] = FUSED(from[i], scale, bias);
         if (target->interleaved)
             for (int i = 0; i < CROP_COLUMNS; i++)
                 line[i * n + place] = run[i];

@@ -1,5 +1,4 @@
-/* The numbers of maps, and the cells between them.  labels.h includes this file once for each type
-   REAL.
+/* The numbers of maps, and the cells between them.
 
    A cell is the pixels between two neighbouring rows and two neighbouring columns of a map.  Their
    values are sums of four numbers, the corners, whose weights are at least 0 and sum to 1, but for
@@ -7,7 +6,7 @@
    nowhere in the cell. */
 
 /* What a thread works in. */
-struct TILE {
+struct tile_of_labels {
     REAL *rows[4];    /* [class][column], even and odd rows; then such rows before they are enlarged
                          along y */
     int32_t kept[4];  /* which rows these are, or -1 */
@@ -19,7 +18,8 @@ struct TILE {
     int32_t *candidates;
 };
 
-static FORCE_INLINE void NAME(lay_out)(const struct labels *job, char *memory, struct TILE *tile) {
+static FORCE_INLINE void lay_out(const struct labels *job, char *memory,
+                                 struct tile_of_labels *tile) {
     REAL *next = (REAL *)memory;
     for (int i = 0; i < (job->before ? 4 : 2); i++, next += job->classes * job->stride) {
         tile->rows[i] = next;
@@ -36,7 +36,7 @@ static FORCE_INLINE void NAME(lay_out)(const struct labels *job, char *memory, s
 
 /* Finds where the pixels of an axis lie among numbers, as PyTorch does it.  `first` and `extent`
    may have fractions; numbers that are there in part are read. */
-static NOINLINE void NAME(labels_axis)(struct labels_axis *axis) {
+static NOINLINE void labels_axis(struct labels_axis *axis) {
     const double first = axis->first, extent = axis->extent;
     const int rule = axis->rule;
     const int32_t skipped = (int32_t)first;
@@ -49,8 +49,8 @@ static NOINLINE void NAME(labels_axis)(struct labels_axis *axis) {
     axis->low = skipped;
     axis->last = skipped + last;
     for (ptrdiff_t i = 0; i < axis->pixels; i++) {
-        REAL at = rule == HALF_PIXELS ? NAME(FUSED)(scale, (REAL)i + (REAL)0.5, (REAL)-0.5)
-                                      : scale * (REAL)i;
+        REAL at =
+            rule == HALF_PIXELS ? FUSED(scale, (REAL)i + (REAL)0.5, (REAL)-0.5) : scale * (REAL)i;
         at = at + before > 0 ? at + before : 0;
         const int32_t low = at < (REAL)last ? (int32_t)at : last;
         const REAL weight = at - (REAL)low;
@@ -68,8 +68,8 @@ static NOINLINE void NAME(labels_axis)(struct labels_axis *axis) {
 }
 
 /* Reads numbers of a row of a map, and repeats the last one up to `padded`. */
-static NOINLINE void NAME(read_numbers)(const struct labels *job, const char *from, ptrdiff_t count,
-                                        ptrdiff_t padded, REAL *to) {
+static NOINLINE void read_numbers(const struct labels *job, const char *from, ptrdiff_t count,
+                                  ptrdiff_t padded, REAL *to) {
     const ptrdiff_t stride = job->column;
     if (job->kind == HALF || job->kind == BFLOAT) {
         uint16_t some[LANE_BYTES];
@@ -89,29 +89,29 @@ static NOINLINE void NAME(read_numbers)(const struct labels *job, const char *fr
 }
 
 /* Reads numbers of a row of a map that lies between two slices of a volume. */
-static NOINLINE void NAME(mix_numbers)(const struct labels *job, const char *from, ptrdiff_t count,
-                                       ptrdiff_t padded, const struct TILE *tile, REAL *to) {
+static NOINLINE void mix_numbers(const struct labels *job, const char *from, ptrdiff_t count,
+                                 ptrdiff_t padded, const struct tile_of_labels *tile, REAL *to) {
     const REAL first = (REAL)job->slice_weights[0], second = (REAL)job->slice_weights[1],
                *line = tile->line;
-    NAME(read_numbers)(job, from, count, padded, to);
-    NAME(read_numbers)(job, from + job->beside, count, padded, tile->line);
+    read_numbers(job, from, count, padded, to);
+    read_numbers(job, from + job->beside, count, padded, tile->line);
 #pragma omp simd
     for (ptrdiff_t i = 0; i < padded; i++)
-        to[i] = NAME(FUSED)(to[i], first, line[i] * second);
+        to[i] = FUSED(to[i], first, line[i] * second);
 }
 
 /* Sums numbers that become 0, or NaN where a number is not finite or so large that a sum may be
    infinite. */
-static FORCE_INLINE void NAME(look_at)(const REAL *numbers, ptrdiff_t count, REAL *unfit) {
+static FORCE_INLINE void look_at(const REAL *numbers, ptrdiff_t count, REAL *unfit) {
 #pragma omp simd
     for (ptrdiff_t x = 0; x < count; x++)
         unfit[x] += numbers[x] * 4 * 0;
 }
 
 /* Enlarges a row of all maps along x. */
-static NOINLINE void NAME(widen_row)(const struct labels *job, const char *maps, int32_t y,
-                                     ptrdiff_t column, ptrdiff_t count, const struct TILE *tile,
-                                     REAL *to) {
+static NOINLINE void widen_row(const struct labels *job, const char *maps, int32_t y,
+                               ptrdiff_t column, ptrdiff_t count, const struct tile_of_labels *tile,
+                               REAL *to) {
     const struct labels_axis *x = job->before + 1;
     const int32_t *at = x->at + column, first = at[0];
     const ptrdiff_t there = x->last + 1 - first, wanted = at[count - 1] - first + 2;
@@ -120,18 +120,18 @@ static NOINLINE void NAME(widen_row)(const struct labels *job, const char *maps,
     const REAL *line = tile->line;
     for (ptrdiff_t c = 0; c < job->classes; c++, to += job->stride) {
         const char *from = maps + c * job->class_stride + y * job->row + first * job->column;
-        NAME(read_numbers)(job, from, there < wanted ? there : wanted, wanted, tile->line);
+        read_numbers(job, from, there < wanted ? there : wanted, wanted, tile->line);
 #pragma omp simd
         for (ptrdiff_t i = 0; i < count; i++)
-            to[i] = NAME(FUSED)(line[at[i] - first], low_weight[i],
-                                line[at[i] - first + 1] * high_weight[i]);
+            to[i] =
+                FUSED(line[at[i] - first], low_weight[i], line[at[i] - first + 1] * high_weight[i]);
     }
 }
 
 /* Makes a row of all maps that are enlarged before. */
-static NOINLINE void NAME(enlarge_row)(const struct labels *job, const char *maps, int32_t y,
-                                       ptrdiff_t column, ptrdiff_t count, ptrdiff_t padded,
-                                       struct TILE *tile) {
+static NOINLINE void enlarge_row(const struct labels *job, const char *maps, int32_t y,
+                                 ptrdiff_t column, ptrdiff_t count, ptrdiff_t padded,
+                                 struct tile_of_labels *tile) {
     const struct labels_axis *axis = job->before;
     const int32_t low = axis->at[y], lines[2] = {low, low < axis->last ? low + 1 : low};
     const REAL first = ((const REAL *)axis->low_weight)[y];
@@ -139,7 +139,7 @@ static NOINLINE void NAME(enlarge_row)(const struct labels *job, const char *map
     for (int i = 0; i < 2; i++) {
         const int slot = 2 + (lines[i] & 1);
         if (tile->kept[slot] != lines[i])
-            NAME(widen_row)(job, maps, lines[i], column, count, tile, tile->rows[slot]);
+            widen_row(job, maps, lines[i], column, count, tile, tile->rows[slot]);
         tile->kept[slot] = lines[i];
     }
     for (ptrdiff_t c = 0; c < job->classes; c++) {
@@ -148,15 +148,15 @@ static NOINLINE void NAME(enlarge_row)(const struct labels *job, const char *map
         REAL *to = tile->rows[y & 1] + c * job->stride;
 #pragma omp simd
         for (ptrdiff_t i = 0; i < count; i++)
-            to[i] = NAME(FUSED)(a[i], first, b[i] * second);
+            to[i] = FUSED(a[i], first, b[i] * second);
         for (ptrdiff_t i = count; i < padded; i++)
             to[i] = to[count - 1];
     }
 }
 
 /* Reads a row of all maps, of the columns around some cells from `column` on. */
-static NOINLINE void NAME(read_row)(const struct labels *job, const char *maps, int32_t y,
-                                    ptrdiff_t column, ptrdiff_t cells, struct TILE *tile) {
+static NOINLINE void read_row(const struct labels *job, const char *maps, int32_t y,
+                              ptrdiff_t column, ptrdiff_t cells, struct tile_of_labels *tile) {
     const int slot = y & 1;
     const ptrdiff_t there = job->x.last + 1 - column;
     const ptrdiff_t count = there < cells + 1 ? there : cells + 1;
@@ -166,16 +166,16 @@ static NOINLINE void NAME(read_row)(const struct labels *job, const char *maps, 
         return;
     tile->kept[slot] = y;
     if (job->before)
-        NAME(enlarge_row)(job, maps, y, column, count, padded, tile);
+        enlarge_row(job, maps, y, column, count, padded, tile);
     for (ptrdiff_t x = 0; x < padded; x++)
         unfit[x] = 0;
     for (ptrdiff_t c = 0; c < job->classes; c++, to += job->stride) {
         const char *from = maps + c * job->class_stride + y * job->row + column * job->column;
         if (job->mixed)
-            NAME(mix_numbers)(job, from, count, padded, tile, to);
+            mix_numbers(job, from, count, padded, tile, to);
         else if (!job->before)
-            NAME(read_numbers)(job, from, count, padded, to);
-        NAME(look_at)(to, padded, unfit);
+            read_numbers(job, from, count, padded, to);
+        look_at(to, padded, unfit);
     }
 }
 
@@ -193,7 +193,7 @@ static NOINLINE void NAME(read_row)(const struct labels *job, const char *maps, 
    m < M - 14e|M| implies, up to a little of e^2.  The limit is rounded twice itself, by 2e|M| at
    most.  32e|M|, a power of two times M, is more than all of this.  What is below REAL_LEAST may be
    rounded to 0: some of that, at most once for each product and sum. */
-static FORCE_INLINE REAL NAME(margin_of)(REAL number) {
+static FORCE_INLINE REAL margin_of(REAL number) {
     const REAL size = number > 0 ? number : -number;
     return PLANTED("labels are bounded without a margin")
                ? 0
@@ -201,8 +201,8 @@ static FORCE_INLINE REAL NAME(margin_of)(REAL number) {
 }
 
 /* limits[l] = what the largest corner of a class must reach to win a pixel of cell l. */
-static NOINLINE void NAME(find_limits)(const struct labels *job, const REAL *a, const REAL *b,
-                                       REAL threshold, REAL *limits) {
+static NOINLINE void find_limits(const struct labels *job, const REAL *a, const REAL *b,
+                                 REAL threshold, REAL *limits) {
     const ptrdiff_t next = !job->nearest, classes = job->classes, stride = job->stride;
     REAL least[LANES];
     for (int l = 0; l < LANES; l++)
@@ -218,10 +218,10 @@ static NOINLINE void NAME(find_limits)(const struct labels *job, const REAL *a, 
         }
     }
     for (int l = 0; l < LANES; l++)
-        limits[l] = least[l] - NAME(margin_of)(least[l]);
+        limits[l] = least[l] - margin_of(least[l]);
 }
 
-static FORCE_INLINE REAL NAME(largest_corner)(const REAL *a, const REAL *b, ptrdiff_t next) {
+static FORCE_INLINE REAL largest_corner(const REAL *a, const REAL *b, ptrdiff_t next) {
     const REAL above = a[0] > a[next] ? a[0] : a[next];
     const REAL below = b[0] > b[next] ? b[0] : b[next];
     return above > below ? above : below;
@@ -229,8 +229,8 @@ static FORCE_INLINE REAL NAME(largest_corner)(const REAL *a, const REAL *b, ptrd
 
 /* How many classes reach the limits of cells, and the sum of their numbers.  What is below the
    threshold is the last one.  GCC keeps two arrays of lanes in registers, and not three. */
-static NOINLINE void NAME(count_candidates)(const struct labels *job, const REAL *a, const REAL *b,
-                                            REAL threshold, const REAL *limits, REAL *to) {
+static NOINLINE void count_candidates(const struct labels *job, const REAL *a, const REAL *b,
+                                      REAL threshold, const REAL *limits, REAL *to) {
     const ptrdiff_t next = !job->nearest, classes = job->classes, stride = job->stride;
     REAL count[LANES], sum[LANES];
     for (int l = 0; l < LANES; l++) {
@@ -241,7 +241,7 @@ static NOINLINE void NAME(count_candidates)(const struct labels *job, const REAL
         const REAL number = (REAL)c, weight = ((const REAL *)job->weights)[c];
 #pragma omp simd
         for (int l = 0; l < LANES; l++) {
-            const REAL corner = NAME(largest_corner)(a + l, b + l, next) * weight;
+            const REAL corner = largest_corner(a + l, b + l, next) * weight;
             count[l] += corner >= limits[l] ? (REAL)1 : 0;
             sum[l] += corner >= limits[l] ? number : 0;
         }
@@ -254,8 +254,8 @@ static NOINLINE void NAME(count_candidates)(const struct labels *job, const REAL
 
 /* Finds the winners of some cells between two rows.  A threshold is like a class that has this
    value everywhere, unless values below it are wanted, too. */
-static NOINLINE void NAME(bound_cells)(const struct labels *job, const struct TILE *tile,
-                                       const int *slots, ptrdiff_t cells) {
+static NOINLINE void bound_cells(const struct labels *job, const struct tile_of_labels *tile,
+                                 const int *slots, ptrdiff_t cells) {
     const int all = job->values != NULL;
     const REAL threshold = job->bounded && !all ? (REAL)job->threshold : -(REAL)INFINITY;
     const REAL *u = tile->unfit[slots[0]], *v = tile->unfit[slots[1]];
@@ -263,8 +263,8 @@ static NOINLINE void NAME(bound_cells)(const struct labels *job, const struct TI
         const REAL *a = tile->rows[slots[0]] + x, *b = tile->rows[slots[1]] + x;
         REAL *limits = tile->limits + x, found[2 * LANES];
         int32_t *winners = tile->winners + x;
-        NAME(find_limits)(job, a, b, threshold, limits);
-        NAME(count_candidates)(job, a, b, threshold, limits, found);
+        find_limits(job, a, b, threshold, limits);
+        count_candidates(job, a, b, threshold, limits, found);
 #pragma omp simd
         for (int l = 0; l < LANES; l++) {
             const REAL unfit = u[x + l] + u[x + l + 1] + (v[x + l] + v[x + l + 1]) + (REAL)all;

@@ -8,32 +8,14 @@
 #include "labels/put.h"
 #include "simd/simd.h"
 
-#define NAME(name) NAME_OF(name, REAL)
-#define VECTOR NAME(vector)
-#define INDICES NAME(indices)
-#define TILE NAME(tile_of_labels)
+#define EPSILON_float FLT_EPSILON
+#define EPSILON_double DBL_EPSILON
+#define REAL_EPSILON TYPED(EPSILON)
+#define LEAST_float FLT_MIN
+#define LEAST_double DBL_MIN
+#define REAL_LEAST TYPED(LEAST)
 
-#define REAL float
-#define REAL_EPSILON FLT_EPSILON
-#define REAL_LEAST FLT_MIN
 #include "cells.inc.h"
 #include "race.inc.h"
-#undef REAL
-#undef REAL_EPSILON
-#undef REAL_LEAST
-
-#define REAL double
-#define REAL_EPSILON DBL_EPSILON
-#define REAL_LEAST DBL_MIN
-#include "cells.inc.h"
-#include "race.inc.h"
-#undef REAL
-#undef REAL_EPSILON
-#undef REAL_LEAST
-
-#undef NAME
-#undef VECTOR
-#undef INDICES
-#undef TILE
 
 #endif

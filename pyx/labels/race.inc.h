@@ -1,17 +1,17 @@
-/* Labels of cells: filled, or computed by the classes that may be largest.  labels.h includes this
-   file once for each type REAL. */
+/* Labels of cells: filled, or computed by the classes that may be largest. */
 
 /* Lists the classes that may win a pixel of a cell, with their corners.  Classes with a number that
    is not finite, or very large, are among them. */
-static NOINLINE ptrdiff_t NAME(list_candidates)(const struct labels *job, const struct TILE *tile,
-                                                const int *slots, ptrdiff_t x) {
+static NOINLINE ptrdiff_t list_candidates(const struct labels *job,
+                                          const struct tile_of_labels *tile, const int *slots,
+                                          ptrdiff_t x) {
     const ptrdiff_t next = !job->nearest;
     const REAL *a = tile->rows[slots[0]] + x, *b = tile->rows[slots[1]] + x;
     const REAL limit = tile->limits[x];
     ptrdiff_t n = 0;
     for (ptrdiff_t c = 0; c < job->classes; c++, a += job->stride, b += job->stride) {
         const REAL weight = ((const REAL *)job->weights)[c];
-        const REAL largest = NAME(largest_corner)(a, b, next) * weight;
+        const REAL largest = largest_corner(a, b, next) * weight;
         const REAL sum = (a[0] + a[next] + (b[0] + b[next])) * 4 * 0;
         REAL *corners = tile->corners + 4 * n;
         corners[0] = a[0];
@@ -24,38 +24,37 @@ static NOINLINE ptrdiff_t NAME(list_candidates)(const struct labels *job, const 
     return n;
 }
 
-static FORCE_INLINE VECTOR NAME(chosen)(INDICES mask, VECTOR a, VECTOR b) {
+static FORCE_INLINE VECTOR chosen(INDICES mask, VECTOR a, VECTOR b) {
     return (VECTOR)(((INDICES)a & mask) | ((INDICES)b & ~mask));
 }
 
 /* Computes a vector of pixels of `rows` rows: the largest value of all candidates, and which it is
    of; the first of equal ones.  NaN is larger than all else.  x, y: weights of low and high. */
-static FORCE_INLINE void NAME(race)(const struct labels *job, const struct TILE *tile, ptrdiff_t n,
-                                    const REAL *const *x, const REAL *const *y, int rows,
-                                    VECTOR *best, INDICES *won) {
-    const VECTOR low = NAME(load)(x[0]), high = NAME(load)(x[1]), zero = {0};
+static FORCE_INLINE void race(const struct labels *job, const struct tile_of_labels *tile,
+                              ptrdiff_t n, const REAL *const *x, const REAL *const *y, int rows,
+                              VECTOR *best, INDICES *won) {
+    const VECTOR low = load(x[0]), high = load(x[1]), zero = {0};
     for (ptrdiff_t i = 0; i < n; i++) {
         const REAL *corners = tile->corners + 4 * i;
-        const VECTOR a = NAME(FUSED_VECTOR)(corners[0] - zero, low, (corners[1] - zero) * high);
-        const VECTOR b = NAME(FUSED_VECTOR)(corners[2] - zero, low, (corners[3] - zero) * high);
+        const VECTOR a = FUSED_VECTOR(corners[0] - zero, low, (corners[1] - zero) * high);
+        const VECTOR b = FUSED_VECTOR(corners[2] - zero, low, (corners[3] - zero) * high);
         const INDICES candidate = tile->candidates[i] - (INDICES){0};
         const VECTOR weight = ((const REAL *)job->weights)[tile->candidates[i]] - zero;
         UNROLLED(4)
         for (int r = 0; r < rows; r++) {
-            const VECTOR sum = NAME(FUSED_VECTOR)(a, y[0][r] - zero, b * (y[1][r] - zero));
+            const VECTOR sum = FUSED_VECTOR(a, y[0][r] - zero, b * (y[1][r] - zero));
             const VECTOR v = sum * weight;
             const INDICES better = i ? (v > best[r]) | ((v != v) & (best[r] == best[r]))
                                      : (INDICES)(v == v) | (INDICES)(v != v);
-            best[r] = NAME(chosen)(better, v, best[r]);
+            best[r] = chosen(better, v, best[r]);
             won[r] = (candidate & better) | (won[r] & ~better);
         }
     }
 }
 
 /* Computes some pixels of `rows` rows, at most a vector of each, and writes them. */
-static FORCE_INLINE void NAME(compute_pixels)(const struct labels *job, const struct TILE *tile,
-                                              ptrdiff_t n, const ptrdiff_t *at, int count,
-                                              int rows) {
+static FORCE_INLINE void compute_pixels(const struct labels *job, const struct tile_of_labels *tile,
+                                        ptrdiff_t n, const ptrdiff_t *at, int count, int rows) {
     const ptrdiff_t y = at[1], x = at[2];
     const REAL *along[2] = {(const REAL *)job->x.low_weight + x,
                             (const REAL *)job->x.high_weight + x};
@@ -66,7 +65,7 @@ static FORCE_INLINE void NAME(compute_pixels)(const struct labels *job, const st
     INDICES won[LABELS_ROWS] = {{0}};
     for (int r = 0; r < rows; r++)
         best[r] = (VECTOR){0} - (REAL)INFINITY; /* without candidates all is below the threshold */
-    NAME(race)(job, tile, n, along, across, rows, best, won);
+    race(job, tile, n, along, across, rows, best, won);
     UNROLLED(4)
     for (int r = 0; r < rows; r++) {
         char *to = job->out + at[0] * job->out_image + (y + r) * job->out_row + x * job->out_column;
@@ -85,10 +84,10 @@ static FORCE_INLINE void NAME(compute_pixels)(const struct labels *job, const st
 }
 
 /* Computes pixels of cell `at` of a row of cells. */
-static NOINLINE void NAME(compute_cell)(const struct labels *job, const struct TILE *tile,
-                                        const int *slots, ptrdiff_t at,
-                                        const struct labels_part *pixels) {
-    const ptrdiff_t n = NAME(list_candidates)(job, tile, slots, at);
+static NOINLINE void compute_cell(const struct labels *job, const struct tile_of_labels *tile,
+                                  const int *slots, ptrdiff_t at,
+                                  const struct labels_part *pixels) {
+    const ptrdiff_t n = list_candidates(job, tile, slots, at);
     const int many = pixels->y1 - pixels->y0 >= LABELS_ROWS;
     for (ptrdiff_t y = pixels->y0; y < pixels->y1;) {
         /* The last rows are computed with some before them. */
@@ -97,18 +96,18 @@ static NOINLINE void NAME(compute_cell)(const struct labels *job, const struct T
             const ptrdiff_t left = pixels->x1 - x, place[3] = {pixels->image, y, x};
             const int count = (int)(left < VECTOR_LANES ? left : VECTOR_LANES);
             if (many)
-                NAME(compute_pixels)(job, tile, n, place, count, LABELS_ROWS);
+                compute_pixels(job, tile, n, place, count, LABELS_ROWS);
             else
-                NAME(compute_pixels)(job, tile, n, place, count, 1);
+                compute_pixels(job, tile, n, place, count, 1);
         }
         y += many ? LABELS_ROWS : 1;
     }
 }
 
 /* Writes the labels of some cells of a row, of which the first one begins at `column` of maps. */
-static FORCE_INLINE void NAME(write_cells)(const struct labels *job, const struct TILE *tile,
-                                           const int *slots, const ptrdiff_t *columns,
-                                           const struct labels_part *part) {
+static FORCE_INLINE void write_cells(const struct labels *job, const struct tile_of_labels *tile,
+                                     const int *slots, const ptrdiff_t *columns,
+                                     const struct labels_part *part) {
     const int32_t *begin = job->x.begin + columns[0] - job->x.low;
     const ptrdiff_t cells = columns[1] - columns[0];
     struct labels_part pixels = *part;
@@ -120,7 +119,7 @@ static FORCE_INLINE void NAME(write_cells)(const struct labels *job, const struc
         pixels.x0 = begin[c] > part->x0 ? begin[c] : part->x0;
         pixels.x1 = begin[next] < part->x1 ? begin[next] : part->x1;
         if (winner < 0 && pixels.x0 < pixels.x1)
-            NAME(compute_cell)(job, tile, slots, c, &pixels);
+            compute_cell(job, tile, slots, c, &pixels);
         for (ptrdiff_t y = pixels.y0; winner >= 0 && pixels.x0 < pixels.x1 && y < pixels.y1; y++)
             labels_fill(job, winner, pixels.x1 - pixels.x0,
                         job->out + pixels.image * job->out_image + y * job->out_row +
@@ -129,9 +128,9 @@ static FORCE_INLINE void NAME(write_cells)(const struct labels *job, const struc
 }
 
 /* Writes the labels of some pixels of an image. */
-static NOINLINE void NAME(label_pixels)(const struct labels *job, const struct labels_part *part,
-                                        void *memory) {
-    struct TILE tile;
+static NOINLINE void label_pixels(const struct labels *job, const struct labels_part *part,
+                                  void *memory) {
+    struct tile_of_labels tile;
     struct labels_part some = *part;
     const char *maps = job->maps + part->image * job->image;
     const struct labels_axis *x = &job->x, *y = &job->y;
@@ -139,16 +138,16 @@ static NOINLINE void NAME(label_pixels)(const struct labels *job, const struct l
     for (ptrdiff_t column = x->at[part->x0], next; column < stop; column = next) {
         next = column + job->cells < stop ? column + job->cells : stop;
         const ptrdiff_t columns[2] = {column, next};
-        NAME(lay_out)(job, (char *)memory, &tile);
+        lay_out(job, (char *)memory, &tile);
         for (some.y0 = part->y0; some.y0 < part->y1; some.y0 = some.y1) {
             const int32_t low = y->at[some.y0], after = y->begin[low - y->low + 1];
             const int32_t high = low < y->last && !job->nearest ? low + 1 : low;
             const int slots[2] = {low & 1, high & 1};
             some.y1 = after < part->y1 ? after : part->y1;
-            NAME(read_row)(job, maps, low, column, next - column, &tile);
-            NAME(read_row)(job, maps, high, column, next - column, &tile);
-            NAME(bound_cells)(job, &tile, slots, next - column);
-            NAME(write_cells)(job, &tile, slots, columns, &some);
+            read_row(job, maps, low, column, next - column, &tile);
+            read_row(job, maps, high, column, next - column, &tile);
+            bound_cells(job, &tile, slots, next - column);
+            write_cells(job, &tile, slots, columns, &some);
         }
     }
 }

@@ -5,11 +5,9 @@
 #include "labels/structs.h"
 
 #define FUNCTION(result, name, parameters) result(*name) parameters;
-#define SHARED FUNCTION
 struct label_table {
 #include "labels/table.inc.h"
 };
 #undef FUNCTION
-#undef SHARED
 
 #endif

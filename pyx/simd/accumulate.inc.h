@@ -1,10 +1,8 @@
-/* Gradients of the input: weighted sums that are added to pixels, as contract.inc.h takes them.
-   simd.h includes this file once for each type REAL. */
+/* Gradients of the input: weighted sums that are added to pixels, as contract.inc.h takes them. */
 
 /* Adds the gradient of a bin, of one lane vector, to each pixel that it reads. */
-static NOINLINE void NAME(accumulate_bin)(void *to, ptrdiff_t row, ptrdiff_t column,
-                                          const void *gradient, const struct taps *y,
-                                          const struct taps *x) {
+static NOINLINE void accumulate_bin(void *to, ptrdiff_t row, ptrdiff_t column, const void *gradient,
+                                    const struct taps *y, const struct taps *x) {
     const REAL *weight_y = (const REAL *)y->weight, *weight_x = (const REAL *)x->weight;
     const REAL *values = (const REAL *)gradient;
     for (ptrdiff_t j = y->spans[0]; j < y->spans[1]; j++) {
@@ -14,18 +12,18 @@ static NOINLINE void NAME(accumulate_bin)(void *to, ptrdiff_t row, ptrdiff_t col
 #pragma omp simd
             for (int l = 0; l < LANES; l++)
                 scaled[l] = weight_x[i] * values[l];
-            NAME(add_product)(pixels + x->pixel[i] * column, weight_y[j], scaled);
+            add_product(pixels + x->pixel[i] * column, weight_y[j], scaled);
         }
     }
 }
 
 /* Adds to each of some pixels of an axis the weighted sum of the bins that read it.  The bins of
    pixel i are taps spans[2 * i] to spans[2 * i + 1] - 1. */
-static NOINLINE void NAME(accumulate_pixels)(void *to, ptrdiff_t pixel_stride, ptrdiff_t to_stride,
-                                             const struct vectors *from, ptrdiff_t pixels,
-                                             const int32_t *pixel, const struct taps *taps) {
+static NOINLINE void accumulate_pixels(void *to, ptrdiff_t pixel_stride, ptrdiff_t to_stride,
+                                       const struct vectors *from, ptrdiff_t pixels,
+                                       const int32_t *pixel, const struct taps *taps) {
     const struct vectors vectors = *from;
     struct taps bins = *taps;
     for (; pixels > 0; pixels--, pixel++, bins.spans += 2)
-        NAME(contract_span)((REAL *)to + *pixel * pixel_stride, to_stride, &vectors, &bins, 1);
+        contract_span((REAL *)to + *pixel * pixel_stride, to_stride, &vectors, &bins, 1);
 }

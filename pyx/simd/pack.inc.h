@@ -1,6 +1,5 @@
 /* Packs planes into lane vectors and unpacks them.  The planes of channels lie channel_stride
-   elements apart.  Each pixel becomes one lane vector.  simd.h includes this file once for each
-   type REAL.
+   elements apart.  Each pixel becomes one lane vector.
 
    The loops are functions that are never inlined: inlined, they would slow down their callers. */
 
@@ -9,27 +8,26 @@
 #define COLLIDING_BYTES 4096 /* planes that lie a multiple apart share sets of a cache (R049) */
 
 /* Packs the square of lanes from `l` on and of pixels from `x` on. */
-static FORCE_INLINE void NAME(pack_square)(const REAL *from, ptrdiff_t channel_stride, int lanes,
-                                           int l, ptrdiff_t x, REAL *to) {
+static FORCE_INLINE void pack_square(const REAL *from, ptrdiff_t channel_stride, int lanes, int l,
+                                     ptrdiff_t x, REAL *to) {
     enum { n = VECTOR_LANES, all = LANES };
-    NAME(transpose_square)(from + (l < lanes ? l : 0) * channel_stride + x, channel_stride,
-                           lanes - l, to + x * all + l, all, n, 0);
+    transpose_square(from + (l < lanes ? l : 0) * channel_stride + x, channel_stride, lanes - l,
+                     to + x * all + l, all, n, 0);
 }
 
 /* Unpacks such a square. */
-static FORCE_INLINE void NAME(unpack_square)(const REAL *from, int lanes, int l, ptrdiff_t x,
-                                             REAL *to, ptrdiff_t channel_stride) {
+static FORCE_INLINE void unpack_square(const REAL *from, int lanes, int l, ptrdiff_t x, REAL *to,
+                                       ptrdiff_t channel_stride) {
     enum { n = VECTOR_LANES, all = LANES };
-    NAME(transpose_square)(from + x * all + l, all, n,
-                           to + (l < lanes ? l : 0) * channel_stride + x, channel_stride, lanes - l,
-                           0);
+    transpose_square(from + x * all + l, all, n, to + (l < lanes ? l : 0) * channel_stride + x,
+                     channel_stride, lanes - l, 0);
 }
 
 /* Packs one square after the other along the pixels of a cache line.  Where a line of a plane is
    more than one square, these follow each other.  Of large planes a cache line of each is
    prefetched, since hardware does not foresee soon enough what 16 planes need. */
-static NOINLINE void NAME(pack_squares)(const REAL *from, ptrdiff_t channel_stride, int lanes,
-                                        ptrdiff_t pixels, ptrdiff_t prefetch_stride, REAL *to) {
+static NOINLINE void pack_squares(const REAL *from, ptrdiff_t channel_stride, int lanes,
+                                  ptrdiff_t pixels, ptrdiff_t prefetch_stride, REAL *to) {
     enum { n = VECTOR_LANES, all = LANES };
     for (ptrdiff_t i = 0; i < pixels; i += all) {
         if (channel_stride > LARGE_PLANE)
@@ -39,7 +37,7 @@ static NOINLINE void NAME(pack_squares)(const REAL *from, ptrdiff_t channel_stri
             for (int j = 0; j < all && (j == 0 || i + j < pixels); j += n) {
                 /* the last square overlaps the one before */
                 ptrdiff_t x = i + j < pixels - n ? i + j : pixels - n;
-                NAME(pack_square)(from, channel_stride, lanes, l, x, to);
+                pack_square(from, channel_stride, lanes, l, x, to);
             }
     }
 }
@@ -48,8 +46,8 @@ static NOINLINE void NAME(pack_squares)(const REAL *from, ptrdiff_t channel_stri
    time, while the lines that are needed soon are asked for together.  In cache and for short runs
    squares are faster.  All lanes are a case of their own, without comparisons (R455).  This loop
    and the one of pack_squares are separate functions because one function for both was slower. */
-static NOINLINE void NAME(pack_long)(const REAL *from, ptrdiff_t channel_stride, int lanes,
-                                     ptrdiff_t pixels, REAL *to) {
+static NOINLINE void pack_long(const REAL *from, ptrdiff_t channel_stride, int lanes,
+                               ptrdiff_t pixels, REAL *to) {
     enum { n = VECTOR_LANES, w = SEGMENT_LANES, all = LANES };
     for (ptrdiff_t i = 0; i < pixels; i += all) {
         for (int l = 0; l < lanes; l++)
@@ -58,17 +56,17 @@ static NOINLINE void NAME(pack_long)(const REAL *from, ptrdiff_t channel_stride,
             for (int j = 0; j < all && (j == 0 || i + j < pixels); j += n) {
                 ptrdiff_t x = i + j < pixels - n ? i + j : pixels - n;
                 if (lanes == all)
-                    NAME(transpose_quads)(from + l * channel_stride + x, channel_stride, w,
-                                          to + x * all + l, all);
+                    transpose_quads(from + l * channel_stride + x, channel_stride, w,
+                                    to + x * all + l, all);
                 else
-                    NAME(transpose_quads)(from + (l < lanes ? l : 0) * channel_stride + x,
-                                          channel_stride, lanes - l, to + x * all + l, all);
+                    transpose_quads(from + (l < lanes ? l : 0) * channel_stride + x, channel_stride,
+                                    lanes - l, to + x * all + l, all);
             }
     }
 }
 
 /* Copies fewer than 16 numbers in a few moves, where memcpy of any size would be a call. */
-static FORCE_INLINE void NAME(copy_short)(REAL *to, const REAL *from, ptrdiff_t count) {
+static FORCE_INLINE void copy_short(REAL *to, const REAL *from, ptrdiff_t count) {
     if (count & 8)
         memcpy(to, from, 8 * sizeof(REAL)), to += 8, from += 8;
     if (count & 4)
@@ -80,8 +78,8 @@ static FORCE_INLINE void NAME(copy_short)(REAL *to, const REAL *from, ptrdiff_t 
 }
 
 /* Packs fewer pixels than a vector has room for. */
-static NOINLINE void NAME(pack_short)(const REAL *from, ptrdiff_t channel_stride, int lanes,
-                                      ptrdiff_t pixels, ptrdiff_t prefetch_stride, REAL *to) {
+static NOINLINE void pack_short(const REAL *from, ptrdiff_t channel_stride, int lanes,
+                                ptrdiff_t pixels, ptrdiff_t prefetch_stride, REAL *to) {
     enum { n = VECTOR_LANES, all = LANES };
     REAL runs[all * n] = {0};
     if (channel_stride > LARGE_PLANE)
@@ -90,10 +88,9 @@ static NOINLINE void NAME(pack_short)(const REAL *from, ptrdiff_t channel_stride
             prefetch_l2(from + l * channel_stride + prefetch_stride + pixels - 1);
         }
     for (int l = 0; l < lanes; l++)
-        NAME(copy_short)(runs + l * n, from + l * channel_stride, pixels);
+        copy_short(runs + l * n, from + l * channel_stride, pixels);
     for (int l = 0; l < all; l += n)
-        NAME(transpose_square)(runs + (l < lanes ? l : 0) * n, n, lanes - l, to + l, all,
-                               (int)pixels, 0);
+        transpose_square(runs + (l < lanes ? l : 0) * n, n, lanes - l, to + l, all, (int)pixels, 0);
 }
 
 /* Packs planes that lie a multiple of COLLIDING_BYTES apart, as those of 32 x 32 or 64 x 64 pixels
@@ -103,8 +100,8 @@ static NOINLINE void NAME(pack_short)(const REAL *from, ptrdiff_t channel_stride
    where lines begin.  Other planes are better packed one line at a time, by pack_squares.  Of large
    planes the four lines after the next four are prefetched; to prefetch farther ahead gains
    nothing, since planes may collide in a level 2 cache too. */
-static NOINLINE void NAME(pack_colliding)(const REAL *from, ptrdiff_t channel_stride, int lanes,
-                                          ptrdiff_t pixels, REAL *to) {
+static NOINLINE void pack_colliding(const REAL *from, ptrdiff_t channel_stride, int lanes,
+                                    ptrdiff_t pixels, REAL *to) {
     enum { n = VECTOR_LANES, all = LANES };
     ptrdiff_t line_start = -(ptrdiff_t)((uintptr_t)from % LANE_BYTES / sizeof(REAL));
     for (ptrdiff_t i = line_start; i < pixels; i += 4 * all) {
@@ -117,37 +114,37 @@ static NOINLINE void NAME(pack_colliding)(const REAL *from, ptrdiff_t channel_st
                 if (j <= -n)
                     continue;
                 ptrdiff_t x = j < 0 ? 0 : j < pixels - n ? j : pixels - n;
-                NAME(pack_square)(from, channel_stride, lanes, l, x, to);
+                pack_square(from, channel_stride, lanes, l, x, to);
             }
     }
 }
 
 /* Unpacks as pack_squares packs. */
-static NOINLINE void NAME(unpack_squares)(const REAL *from, ptrdiff_t pixels, int lanes, REAL *to,
-                                          ptrdiff_t channel_stride) {
+static NOINLINE void unpack_squares(const REAL *from, ptrdiff_t pixels, int lanes, REAL *to,
+                                    ptrdiff_t channel_stride) {
     enum { n = VECTOR_LANES, all = LANES };
     for (ptrdiff_t i = 0; i < pixels; i += all)
         for (int l = 0; l < all; l += n)
             for (int j = 0; j < all && (j == 0 || i + j < pixels); j += n) {
                 ptrdiff_t x = i + j < pixels - n ? i + j : pixels - n;
-                NAME(unpack_square)(from, lanes, l, x, to, channel_stride);
+                unpack_square(from, lanes, l, x, to, channel_stride);
             }
 }
 
 /* Unpacks fewer pixels than a vector has room for.  A vector of them is read. */
-static NOINLINE void NAME(unpack_short)(const REAL *from, ptrdiff_t pixels, int lanes, REAL *to,
-                                        ptrdiff_t channel_stride) {
+static NOINLINE void unpack_short(const REAL *from, ptrdiff_t pixels, int lanes, REAL *to,
+                                  ptrdiff_t channel_stride) {
     enum { n = VECTOR_LANES, all = LANES };
     REAL runs[all * n];
     for (int l = 0; l < all; l += n)
-        NAME(transpose_square)(from + l, all, n, runs + l * n, n, n, 0);
+        transpose_square(from + l, all, n, runs + l * n, n, n, 0);
     for (int l = 0; l < lanes; l++)
-        NAME(copy_short)(to + l * channel_stride, runs + l * n, pixels);
+        copy_short(to + l * channel_stride, runs + l * n, pixels);
 }
 
 /* Unpacks as pack_colliding packs. */
-static NOINLINE void NAME(unpack_colliding)(const REAL *from, ptrdiff_t pixels, int lanes, REAL *to,
-                                            ptrdiff_t channel_stride) {
+static NOINLINE void unpack_colliding(const REAL *from, ptrdiff_t pixels, int lanes, REAL *to,
+                                      ptrdiff_t channel_stride) {
     enum { n = VECTOR_LANES, all = LANES };
     ptrdiff_t line_start = -(ptrdiff_t)((uintptr_t)to % LANE_BYTES / sizeof(REAL));
     for (ptrdiff_t i = line_start; i < pixels; i += 4 * all)
@@ -156,59 +153,58 @@ static NOINLINE void NAME(unpack_colliding)(const REAL *from, ptrdiff_t pixels, 
                 if (j <= -n)
                     continue;
                 ptrdiff_t x = j < 0 ? 0 : j < pixels - n ? j : pixels - n;
-                NAME(unpack_square)(from, lanes, l, x, to, channel_stride);
+                unpack_square(from, lanes, l, x, to, channel_stride);
             }
 }
 
 /* Unpacks past the caches, except for the ends of runs.  Returns 0 and does nothing if planes
    differ in where their lines begin, or if there are too few pixels. */
-static NOINLINE int NAME(unpack_streaming)(const REAL *from, ptrdiff_t pixels, int lanes, REAL *to,
-                                           ptrdiff_t channel_stride) {
+static NOINLINE int unpack_streaming(const REAL *from, ptrdiff_t pixels, int lanes, REAL *to,
+                                     ptrdiff_t channel_stride) {
     enum { n = VECTOR_LANES, all = LANES };
     ptrdiff_t x = (ptrdiff_t)(-(uintptr_t)to % LANE_BYTES / sizeof(REAL)); /* where a line begins */
     if (lanes < all || channel_stride % all != 0 || pixels < 2 * all)
         return 0;
     if (x > 0)
-        NAME(unpack_squares)(from, all, all, to, channel_stride);
+        unpack_squares(from, all, all, to, channel_stride);
     for (; x + all <= pixels; x += all)
         for (int l = 0; l < all; l += n)
             for (int i = 0; i < all; i += n) /* fills a line at once */
-                NAME(transpose_square)(from + (x + i) * all + l, all, n,
-                                       to + l * channel_stride + x + i, channel_stride, n, 1);
+                transpose_square(from + (x + i) * all + l, all, n, to + l * channel_stride + x + i,
+                                 channel_stride, n, 1);
     if (x < pixels)
-        NAME(unpack_squares)(from + (pixels - all) * all, all, all, to + pixels - all,
-                             channel_stride);
+        unpack_squares(from + (pixels - all) * all, all, all, to + pixels - all, channel_stride);
     return 1;
 }
 
-static FORCE_INLINE int NAME(planes_collide)(ptrdiff_t channel_stride) {
+static FORCE_INLINE int planes_collide(ptrdiff_t channel_stride) {
     return channel_stride * (ptrdiff_t)sizeof(REAL) % COLLIDING_BYTES == 0;
 }
 
 /* Packs neighbouring pixels of `lanes` planes into lane vectors.  The other lanes become zero.
    prefetch_stride is the distance to pixels that are needed soon; long runs do not use it. */
-static inline void NAME(planes_to_lanes)(const REAL *from, ptrdiff_t channel_stride, int lanes,
-                                         ptrdiff_t pixels, ptrdiff_t prefetch_stride, REAL *to) {
+static inline void planes_to_lanes(const REAL *from, ptrdiff_t channel_stride, int lanes,
+                                   ptrdiff_t pixels, ptrdiff_t prefetch_stride, REAL *to) {
     if (pixels < VECTOR_LANES)
-        NAME(pack_short)(from, channel_stride, lanes, pixels, prefetch_stride, to);
-    else if (NAME(planes_collide)(channel_stride))
-        NAME(pack_colliding)(from, channel_stride, lanes, pixels, to);
+        pack_short(from, channel_stride, lanes, pixels, prefetch_stride, to);
+    else if (planes_collide(channel_stride))
+        pack_colliding(from, channel_stride, lanes, pixels, to);
     else if (channel_stride > LARGE_PLANE && pixels * (ptrdiff_t)sizeof(REAL) > LONG_PREFETCH)
-        NAME(pack_long)(from, channel_stride, lanes, pixels, to);
+        pack_long(from, channel_stride, lanes, pixels, to);
     else
-        NAME(pack_squares)(from, channel_stride, lanes, pixels, prefetch_stride, to);
+        pack_squares(from, channel_stride, lanes, pixels, prefetch_stride, to);
 }
 
 /* Unpacks lane vectors into `lanes` planes.  There is room for VECTOR_BYTES of pixels to be read.
    If `streaming`, most of them bypass the caches where that is possible. */
-static inline void NAME(lanes_to_planes)(const REAL *from, ptrdiff_t pixels, int lanes, REAL *to,
-                                         ptrdiff_t channel_stride, int streaming) {
-    if (streaming && NAME(unpack_streaming)(from, pixels, lanes, to, channel_stride))
+static inline void lanes_to_planes(const REAL *from, ptrdiff_t pixels, int lanes, REAL *to,
+                                   ptrdiff_t channel_stride, int streaming) {
+    if (streaming && unpack_streaming(from, pixels, lanes, to, channel_stride))
         return;
     if (pixels < VECTOR_LANES)
-        NAME(unpack_short)(from, pixels, lanes, to, channel_stride);
-    else if (NAME(planes_collide)(channel_stride))
-        NAME(unpack_colliding)(from, pixels, lanes, to, channel_stride);
+        unpack_short(from, pixels, lanes, to, channel_stride);
+    else if (planes_collide(channel_stride))
+        unpack_colliding(from, pixels, lanes, to, channel_stride);
     else
-        NAME(unpack_squares)(from, pixels, lanes, to, channel_stride);
+        unpack_squares(from, pixels, lanes, to, channel_stride);
 }

@@ -1,5 +1,5 @@
-/* All that knows vectors: the *.inc.h files are plain functions on REAL, compiled for float and for
-   double.  NAME(f) is f_float or f_double. */
+/* All that knows vectors.  The *.inc.h files are plain functions on REAL, which is float or double:
+   setup.py compiles each file of table/ for either. */
 #ifndef ROICY_SIMD_H
 #define ROICY_SIMD_H
 
@@ -25,12 +25,27 @@
 #define FOLDED_LANES ((int)(FOLDED_BYTES / sizeof(REAL)))
 #define JOIN(name, type) name##_##type
 #define NAME_OF(name, type) JOIN(name, type)
-#define NAME(name) NAME_OF(name, REAL)
-#define VECTOR NAME(vector)
-#define INDICES NAME(indices)
 
-#define REAL float
-#define LOWEST (-FLT_MAX) /* what a maximum begins with */
+/* What vector.h, shuffle.h and rows.h have of REAL. */
+#define TYPED(name) NAME_OF(name, REAL)
+#define VECTOR TYPED(vector)
+#define INDICES TYPED(indices)
+#define FUSED(a, b, c) TYPED(FUSED)(a, b, c)
+#define FUSED_VECTOR(a, b, c) TYPED(FUSED_VECTOR)(a, b, c)
+#define LOWEST_float (-FLT_MAX)
+#define LOWEST_double (-DBL_MAX)
+#define LOWEST TYPED(LOWEST) /* what a maximum begins with */
+
+static FORCE_INLINE VECTOR load(const REAL *from) { return TYPED(load)(from); }
+static FORCE_INLINE void store(REAL *to, VECTOR values) { TYPED(store)(to, values); }
+static FORCE_INLINE VECTOR load_bytes(const uint8_t *from) { return TYPED(load_bytes)(from); }
+#ifdef HAVE_SHUFFLES
+static FORCE_INLINE void transpose_segments(VECTOR *a) { TYPED(transpose_segments)(a); }
+#endif
+static inline void widen(const char *from, int dtype, ptrdiff_t count, REAL *to) {
+    TYPED(widen)(from, dtype, count, to);
+}
+
 #include "transpose.inc.h"
 #include "pack.inc.h"
 #include "contract.inc.h"
@@ -43,27 +58,5 @@
 #include "scatter.inc.h"
 #include "sparse.inc.h"
 #include "tile.inc.h"
-#undef REAL
-#undef LOWEST
-
-#define REAL double
-#define LOWEST (-DBL_MAX)
-#include "transpose.inc.h"
-#include "pack.inc.h"
-#include "contract.inc.h"
-#include "accumulate.inc.h"
-#include "correlate.inc.h"
-#include "maximum.inc.h"
-#include "numbers.inc.h"
-#include "rows.inc.h"
-#include "samples.inc.h"
-#include "scatter.inc.h"
-#include "sparse.inc.h"
-#include "tile.inc.h"
-#undef REAL
-#undef LOWEST
-#undef NAME
-#undef VECTOR
-#undef INDICES
 
 #endif

@@ -8,12 +8,12 @@
 #include "simd/structs.h"
 
 #define FUNCTION(result, name, parameters) result(*name) parameters;
-#define SHARED FUNCTION
+#define OF_FLOAT FUNCTION
 struct simd {
 #include "simd/table.inc.h"
 };
 #undef FUNCTION
-#undef SHARED
+#undef OF_FLOAT
 
 /* Copies the next lines of a stream. */
 static inline void stream_some(const struct simd *simd, struct stream *run) {

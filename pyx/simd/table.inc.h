@@ -1,6 +1,7 @@
 /* The functions on lane vectors that other code calls: the list that table.h and table/fill.h read.
-   FUNCTION(result, name, parameters) is one of type REAL, which `void` points to, and there is one
-   of SHARED for both types.  The files named here say what functions do. */
+   FUNCTION(result, name, parameters) is one of type REAL, which `void` points to.  OF_FLOAT is NULL
+   in the table of double: numbers of small types are computed in float.  The files named here say
+   what functions do. */
 
 /* tile.inc.h */
 FUNCTION(void, pack,
@@ -108,15 +109,15 @@ FUNCTION(void, add_sparse_slopes,
           const struct slope_taps *taps, const int32_t *span, int slopes))
 
 /* convert.h */
-SHARED(void, narrow, (const float *from, int dtype, ptrdiff_t count, char *to))
-SHARED(void, copy_runs,
-       (const char *from, ptrdiff_t row, ptrdiff_t column, ptrdiff_t rows, ptrdiff_t columns,
-        size_t run, char *to))
-SHARED(void, widen_runs,
-       (const char *from, int dtype, ptrdiff_t row, ptrdiff_t column, ptrdiff_t rows,
-        ptrdiff_t columns, ptrdiff_t run, float *to))
+OF_FLOAT(void, narrow, (const float *from, int dtype, ptrdiff_t count, char *to))
+FUNCTION(void, copy_runs,
+         (const char *from, ptrdiff_t row, ptrdiff_t column, ptrdiff_t rows, ptrdiff_t columns,
+          size_t run, char *to))
+OF_FLOAT(void, widen_runs,
+         (const char *from, int dtype, ptrdiff_t row, ptrdiff_t column, ptrdiff_t rows,
+          ptrdiff_t columns, ptrdiff_t run, float *to))
 
 /* vector.h */
-SHARED(void, stream_lines, (struct stream * run))
-SHARED(void, stream_copy, (void *to, const void *from, size_t bytes))
-SHARED(void, stream_clear, (void *to, size_t bytes))
+FUNCTION(void, stream_lines, (struct stream * run))
+FUNCTION(void, stream_copy, (void *to, const void *from, size_t bytes))
+FUNCTION(void, stream_clear, (void *to, size_t bytes))

@@ -1,5 +1,4 @@
-/* Tiles: between arrays of any strides and type, and [y][x][lane].  simd.h includes this file once
-   for each type REAL.
+/* Tiles: between arrays of any strides and type, and [y][x][lane].
 
    The lanes past the last channel of a partial block are zero, and are never written back. */
 
@@ -10,8 +9,8 @@
 #define COPY_PIXELS_AHEAD 4    /* pixels ahead that are prefetched while bins are copied (R174) */
 
 /* Rows x columns pixels of `lanes` channels into to[y][x][lane]. */
-static NOINLINE void NAME(pack)(const void *from, const struct strides *strides, int lanes,
-                                ptrdiff_t rows, ptrdiff_t columns, void *to) {
+static NOINLINE void pack(const void *from, const struct strides *strides, int lanes,
+                          ptrdiff_t rows, ptrdiff_t columns, void *to) {
     const struct strides stride = *strides;
     const REAL *row = (const REAL *)from;
     REAL *at = (REAL *)to;
@@ -21,14 +20,14 @@ static NOINLINE void NAME(pack)(const void *from, const struct strides *strides,
     }
     for (; rows > 0; rows--, row += stride.y, at += columns * LANES) {
         if (stride.x == 1 && columns >= MIN_TRANSPOSE_PIXELS)
-            NAME(planes_to_lanes)(row, stride.channel, lanes, columns, stride.y, at);
+            planes_to_lanes(row, stride.channel, lanes, columns, stride.y, at);
         else if (lanes == LANES && stride.channel == 1)
             for (ptrdiff_t x = 0; x < columns; x++)
                 memcpy(at + x * LANES, row + x * stride.x, LANE_BYTES);
         else if (stride.channel == 1)
             for (ptrdiff_t x = 0; x < columns; x++) {
                 memset(at + x * LANES, 0, LANE_BYTES);
-                NAME(copy_short)(at + x * LANES, row + x * stride.x, lanes);
+                copy_short(at + x * LANES, row + x * stride.x, lanes);
             }
         else
             for (ptrdiff_t x = 0; x < columns; x++) {
@@ -41,8 +40,8 @@ static NOINLINE void NAME(pack)(const void *from, const struct strides *strides,
 }
 
 /* Packs pixels of a map of a small type, a few at a time. */
-static NOINLINE void NAME(pack_widened)(const char *from, int dtype, const struct strides *strides,
-                                        int lanes, ptrdiff_t rows, ptrdiff_t columns, REAL *to) {
+static NOINLINE void pack_widened(const char *from, int dtype, const struct strides *strides,
+                                  int lanes, ptrdiff_t rows, ptrdiff_t columns, REAL *to) {
     const struct strides stride = *strides, run_stride = {0, WIDEN_PIXELS, 0, 1};
     const ptrdiff_t size = small_size(dtype);
     REAL run[LANES * WIDEN_PIXELS];
@@ -58,44 +57,42 @@ static NOINLINE void NAME(pack_widened)(const char *from, int dtype, const struc
             count = !runs ? 1 : columns - x < WIDEN_PIXELS ? columns - x : WIDEN_PIXELS;
             if (runs) {
                 for (int l = 0; l < lanes; l++)
-                    NAME(widen)(from + (l * stride.channel + x) * size, dtype, count,
-                                run + l * WIDEN_PIXELS);
-                NAME(pack)(run, &run_stride, lanes, 1, count, to + x * LANES);
+                    widen(from + (l * stride.channel + x) * size, dtype, count,
+                          run + l * WIDEN_PIXELS);
+                pack(run, &run_stride, lanes, 1, count, to + x * LANES);
                 continue;
             }
             if (stride.channel == 1)
-                NAME(widen)(from + x * stride.x * size, dtype, lanes, run);
+                widen(from + x * stride.x * size, dtype, lanes, run);
             else
                 for (int l = 0; l < lanes; l++)
-                    NAME(widen)(from + (l * stride.channel + x * stride.x) * size, dtype, 1,
-                                run + l);
+                    widen(from + (l * stride.channel + x * stride.x) * size, dtype, 1, run + l);
             memcpy(to + x * LANES, run, LANE_BYTES);
         }
 }
 
 /* Packs rows x columns pixels of a block from (y, x) on. */
-static NOINLINE void NAME(read_pixels)(const struct tile *tile, ptrdiff_t y, ptrdiff_t x,
-                                       ptrdiff_t rows, ptrdiff_t columns, void *to) {
+static NOINLINE void read_pixels(const struct tile *tile, ptrdiff_t y, ptrdiff_t x, ptrdiff_t rows,
+                                 ptrdiff_t columns, void *to) {
     const ptrdiff_t at = y * tile->strides.y + x * tile->strides.x;
     const char *from = tile->plane + at * tile->itemsize;
     if (tile->itemsize == sizeof(REAL))
-        NAME(pack)(from, &tile->strides, tile->lanes, rows, columns, to);
+        pack(from, &tile->strides, tile->lanes, rows, columns, to);
     else
-        NAME(pack_widened)(from, tile->dtype, &tile->strides, tile->lanes, rows, columns,
-                           (REAL *)to);
+        pack_widened(from, tile->dtype, &tile->strides, tile->lanes, rows, columns, (REAL *)to);
 }
 
 /* Packs a window that the tile does not hold, alone or with rows around it, into `memory`.  Returns
    where pixel (y0, x0) of the window lies, and sets the strides from pixel to pixel. */
-static NOINLINE const void *NAME(load_rows)(struct tile *tile, void *memory,
-                                            const struct window *window, struct view *view) {
+static NOINLINE const void *load_rows(struct tile *tile, void *memory, const struct window *window,
+                                      struct view *view) {
     const ptrdiff_t width = tile->x1 - tile->x0, rows = window->y1 - window->y0;
     REAL *to = (REAL *)memory;
     if (!tile->shared) {
         const ptrdiff_t columns = window->x1 - window->x0;
         ASSERT(rows * columns <= tile->capacity);
         view->y = columns * LANES;
-        NAME(read_pixels)(tile, window->y0, window->x0, rows, columns, to);
+        read_pixels(tile, window->y0, window->x0, rows, columns, to);
         return to;
     }
     ASSERT(rows <= tile->capacity_rows && window->x0 >= tile->x0 && window->x1 <= tile->x1);
@@ -116,20 +113,20 @@ static NOINLINE const void *NAME(load_rows)(struct tile *tile, void *memory,
         bottom = bottom < tile->bottom ? bottom : tile->bottom;
         bottom = bottom > window->y1 ? bottom : window->y1;
         const ptrdiff_t missing = PLANTED("a row of a tile is not filled");
-        NAME(read_pixels)(tile, tile->y1, tile->x0, bottom - tile->y1 - missing, width,
-                          to + (tile->y1 - tile->y0) * view->y);
+        read_pixels(tile, tile->y1, tile->x0, bottom - tile->y1 - missing, width,
+                    to + (tile->y1 - tile->y0) * view->y);
         tile->y1 = bottom;
     }
     return to + (window->y0 - tile->y0) * view->y + (window->x0 - tile->x0) * LANES;
 }
 
 /* Packs the pixels of some rows and columns alone, those of a window of tap rows. */
-static NOINLINE void NAME(load_slots)(const struct tile *tile, const int32_t *pixel,
-                                      const struct window *slots, void *to) {
+static NOINLINE void load_slots(const struct tile *tile, const int32_t *pixel,
+                                const struct window *slots, void *to) {
     REAL *at = (REAL *)to;
     for (ptrdiff_t y = slots->y0; y < slots->y1; y++)
         for (ptrdiff_t x = slots->x0; x < slots->x1; x++, at += LANES)
-            NAME(read_pixels)(tile, pixel[y], pixel[x], 1, 1, at);
+            read_pixels(tile, pixel[y], pixel[x], 1, 1, at);
 }
 
 /* Channels last, neighbouring bins of a position-sensitive operator lie together in a pixel.  They
@@ -137,8 +134,8 @@ static NOINLINE void NAME(load_slots)(const struct tile *tile, const int32_t *pi
    is of the first bin, and `channel` is the stride of the channels of the map. */
 
 /* Packs the pixels of all bins from (top, x0) to (bottom, x1), as [bin][y][x][lane]. */
-static NOINLINE void NAME(load_bins)(const struct tile *tile, ptrdiff_t channel,
-                                     ptrdiff_t bin_stride, int bins, void *to) {
+static NOINLINE void load_bins(const struct tile *tile, ptrdiff_t channel, ptrdiff_t bin_stride,
+                               int bins, void *to) {
     struct tile block = *tile;
     const ptrdiff_t column = tile->strides.x * tile->itemsize;
     const ptrdiff_t lane = tile->strides.channel * tile->itemsize;
@@ -150,26 +147,26 @@ static NOINLINE void NAME(load_bins)(const struct tile *tile, ptrdiff_t channel,
             block.plane = tile->plane + y * tile->strides.y * tile->itemsize + x * column;
             for (int l = 0; l < tile->lanes; l++) /* which hardware does not foresee */
                 prefetch_l2(block.plane + COPY_PIXELS_AHEAD * column + l * lane);
-            NAME(read_pixels)(&block, 0, 0, 1, bins, pixel);
+            read_pixels(&block, 0, 0, 1, bins, pixel);
             for (int z = 0; z < bins; z++)
                 memcpy(at + z * bin_stride, pixel + z * LANES, LANE_BYTES);
         }
 }
 
 /* As unpack, in place. */
-static inline void NAME(unpack_rows)(const REAL *from, ptrdiff_t rows, ptrdiff_t columns, REAL *to,
-                                     const struct strides *strides, int lanes, int streaming) {
+static inline void unpack_rows(const REAL *from, ptrdiff_t rows, ptrdiff_t columns, REAL *to,
+                               const struct strides *strides, int lanes, int streaming) {
     const struct strides stride = *strides;
     const int missing = VECTOR_BYTES == 32 && PLANTED("AVX2 leaves out a lane");
     for (; rows > 0; rows--, from += columns * LANES, to += stride.y) {
         if (stride.x == 1 && columns > 1)
-            NAME(lanes_to_planes)(from, columns, lanes, to, stride.channel, streaming);
+            lanes_to_planes(from, columns, lanes, to, stride.channel, streaming);
         else if (lanes == LANES && stride.channel == 1)
             for (ptrdiff_t x = 0; x < columns; x++)
                 memcpy(to + x * stride.x, from + x * LANES, LANE_BYTES);
         else if (stride.channel == 1)
             for (ptrdiff_t x = 0; x < columns; x++)
-                NAME(copy_short)(to + x * stride.x, from + x * LANES, lanes - missing);
+                copy_short(to + x * stride.x, from + x * LANES, lanes - missing);
         else
             for (ptrdiff_t x = 0; x < columns; x++)
                 for (int l = 0; l < lanes; l++)
@@ -182,8 +179,8 @@ static inline void NAME(unpack_rows)(const REAL *from, ptrdiff_t rows, ptrdiff_t
    If the store is STREAMING, results stay queued, and nobody may write to the staging until the
    queue is empty.  Staging begins at a page, since a store across two pages waits for all streaming
    stores. */
-static NOINLINE void NAME(unpack)(const void *from, ptrdiff_t rows, ptrdiff_t columns, void *to,
-                                  const struct target *target) {
+static NOINLINE void unpack(const void *from, ptrdiff_t rows, ptrdiff_t columns, void *to,
+                            const struct target *target) {
     const struct strides *strides = &target->strides;
     if (strides->x == 1 && strides->y == columns) {
         columns *= rows;
@@ -191,15 +188,14 @@ static NOINLINE void NAME(unpack)(const void *from, ptrdiff_t rows, ptrdiff_t co
     }
     if (!target->staging || target->store == DIRECT || rows != 1 || strides->x != 1 ||
         strides->channel != columns || columns < VECTOR_LANES) {
-        NAME(unpack_rows)((const REAL *)from, rows, columns, (REAL *)to, strides, target->lanes,
-                          target->store == STREAMING);
+        unpack_rows((const REAL *)from, rows, columns, (REAL *)to, strides, target->lanes,
+                    target->store == STREAMING);
         return;
     }
     const size_t size = (size_t)(target->lanes * columns) * sizeof(REAL);
     if (target->queue->left > 0)
         stream_all(target->queue);
-    NAME(unpack_rows)((const REAL *)from, 1, columns, (REAL *)target->staging, strides,
-                      target->lanes, 0);
+    unpack_rows((const REAL *)from, 1, columns, (REAL *)target->staging, strides, target->lanes, 0);
     if (target->store == STREAMING) /* in two turns: the next box is summed along two axes */
         stream_begin(target->queue, to, target->staging, size, 2);
     else
@@ -207,8 +203,8 @@ static NOINLINE void NAME(unpack)(const void *from, ptrdiff_t rows, ptrdiff_t co
 }
 
 /* from[bin][y][x][lane] into the pixels that load_bins reads. */
-static NOINLINE void NAME(store_bins)(const struct tile *tile, ptrdiff_t channel,
-                                      ptrdiff_t bin_stride, int bins, const void *from) {
+static NOINLINE void store_bins(const struct tile *tile, ptrdiff_t channel, ptrdiff_t bin_stride,
+                                int bins, const void *from) {
     struct strides strides = tile->strides;
     REAL pixel[LANES * BINS_TOGETHER] = {0};
     const char *at = (const char *)from;
@@ -217,15 +213,15 @@ static NOINLINE void NAME(store_bins)(const struct tile *tile, ptrdiff_t channel
         for (ptrdiff_t x = tile->x0; x < tile->x1; x++, at += LANE_BYTES) {
             for (int z = 0; z < bins; z++)
                 memcpy(pixel + z * LANES, at + z * bin_stride, LANE_BYTES);
-            NAME(unpack_rows)(pixel, 1, bins,
-                              (REAL *)tile->plane + y * tile->strides.y + x * tile->strides.x,
-                              &strides, tile->lanes, 0);
+            unpack_rows(pixel, 1, bins,
+                        (REAL *)tile->plane + y * tile->strides.y + x * tile->strides.x, &strides,
+                        tile->lanes, 0);
         }
 }
 
 /* Writes pixels of `width` channels, which lie end to end, to pixels that lie `stride` apart. */
-static NOINLINE void NAME(put_pixels)(const void *from, ptrdiff_t count, ptrdiff_t width, void *to,
-                                      ptrdiff_t stride, int store) {
+static NOINLINE void put_pixels(const void *from, ptrdiff_t count, ptrdiff_t width, void *to,
+                                ptrdiff_t stride, int store) {
     const REAL *pixels = (const REAL *)from;
     REAL *at = (REAL *)to;
     if (stride == width) {
@@ -240,8 +236,8 @@ static NOINLINE void NAME(put_pixels)(const void *from, ptrdiff_t count, ptrdiff
 }
 
 /* Zeros in rows x columns pixels, in as few long runs as there can be. */
-static NOINLINE void NAME(clear)(void *to, const struct strides *strides, ptrdiff_t channels,
-                                 ptrdiff_t rows, ptrdiff_t columns) {
+static NOINLINE void clear(void *to, const struct strides *strides, ptrdiff_t channels,
+                           ptrdiff_t rows, ptrdiff_t columns) {
     const struct strides stride = *strides;
     ptrdiff_t run = 1;
     if (stride.y == columns * stride.x) { /* rows lie end to end */
