@@ -33,6 +33,12 @@ SOURCES = files(FOLDERS, (".py", ".pyx", ".pxd", ".h", ".cu", ".c"))
 COMPILED = files(("pyx", "roicy"), (".pyx", ".pxd", ".h", ".cu"))
 
 
+def test_named_files_exist():
+    for file in COMPILED:
+        for name in re.findall(r"\bpyx/\w+/\w+\.\w+", (ROOT / file).read_text()):
+            assert (ROOT / name).exists(), f"{file}: {name}"
+
+
 def test_no_test_imports_another():
     for file in (ROOT / "tests").glob("*.py"):
         assert not re.findall(r"^ *(?:from|import) test_\w+", file.read_text(), re.MULTILINE), file

@@ -541,7 +541,7 @@ cdef class Plan:
         """Set the map to the sums of grad_output (K, C, PH, PW) at the pixels of argmax.
 
         All three lie end to end in the layout of the call.  Return whether an index was of no
-        pixel; then the map has no meaning if argmax was trusted, and else it is as it was.
+        pixel.  Then the map is as it was, unless argmax was trusted: then it has no meaning.
         """
         self.set_result(grad_output, False)
         self.set_argmax(argmax)

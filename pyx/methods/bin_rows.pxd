@@ -7,7 +7,7 @@ from libc.stdint cimport int32_t
 from libc.string cimport memset
 
 cimport methods.numbers as numbers
-from passes.walk cimport Part, Scratch, Walk, begin_walk, first_bin, walk_on
+from passes.walk cimport Part, Scratch, Walk, begin_walk, first_bin, taps_of, walk_on
 from plan.facts cimport beyond_cache
 from plan.scratch cimport size_scratch as size_scratch_of_planes, whole_pages
 from plan.spans cimport hull
@@ -98,7 +98,7 @@ cdef inline void sum_channels(
     cdef Lines y, x
     cdef Sums sums
     memset(&y, 0, sizeof(y))
-    y.list.pixel, y.list.weight = job.tables.tap_pixel, job.tables.tap_weight
+    y.list = taps_of(job, NULL)
     x = y
     y.list.spans, x.list.spans = part.spans_y + 2 * part.p0, part.spans_x + 2 * part.q0
     strip.sums, strip.low, strip.stop = memory, part.window.x0, part.window.x1

@@ -10,8 +10,9 @@ from libc.string cimport memset
 cimport methods.planes as planes
 from passes.grad_boxes cimport Slopes, begin_slopes, next_slopes, slopes_of_window
 from passes.grad_input cimport Owned, begin_owned, next_owned
-from passes.walk cimport (Lanes, Part, Walk, bins_of_part, parts_of, scratch_of, set_box,
-                          set_first_bin, set_window, target_of)
+from passes.walk cimport (
+    Lanes, Part, Walk, bins_of_part, parts_of, scratch_of, set_box, set_first_bin, set_window,
+    taps_of, target_of)
 from passes.tile cimport bin_tile_bytes, load, load_bins, open_tile, store_bins
 from passes.windows cimport sum_block
 from plan.facts cimport TILE_PIXELS, rows_contiguous
@@ -42,14 +43,17 @@ cdef inline const char *unfit(const LevelJob *job) noexcept nogil:
 # Tasks
 
 cdef inline double cost_of_bin(const LevelJob *job, const Work *work) noexcept nogil:
-    """Return the cost of a pixel of a window of which each bin packs its own part, in pixels of
-    whole rows. Short runs of a plane take longer than a pixel that is read from its channels."""
+    """Return the cost of a pixel of a window, in pixels of whole rows that are packed.
+
+    Each bin packs its own part of the window.  Short runs of a plane take longer than pixels whose
+    channels lie together.
+    """
     return <double>(NARROW_COST if rows_contiguous(job) else 1) / work.bins
 
 
 cdef inline Py_ssize_t shares_of_bins(const Work *work, Py_ssize_t others) noexcept nogil:
-    """Into how many shares bins are divided: enough for all threads, if there are `others` to
-    divide already, and so many that a task has no more than it computes together."""
+    """Into how many shares bins are divided, beside `others`: enough for all threads, and so many
+    that a task has no more bins than it computes together."""
     cdef Py_ssize_t enough = min(work.bins, ceiling(TASKS_PER_THREAD * work.threads, others))
     return max(ceiling(work.bins, BINS_TOGETHER), enough)
 
@@ -106,10 +110,8 @@ cdef inline void sum_bin(const LevelJob *job, Walk *walk, real *bin) noexcept no
     cdef Window *window = &part.window
     cdef const real *pixels
     cdef View view
-    cdef Taps y, x
-    y.pixel = x.pixel = job.tables.tap_pixel
-    y.weight = x.weight = job.tables.tap_weight
-    y.spans, x.spans = part.spans_y + 2 * part.p0, part.spans_x + 2 * part.q0
+    cdef Taps y = taps_of(job, part.spans_y + 2 * part.p0)
+    cdef Taps x = taps_of(job, part.spans_x + 2 * part.q0)
     if y.spans[0] == y.spans[1] or x.spans[0] == x.spans[1]:
         memset(bin, 0, LANE_BYTES)
         return
@@ -193,10 +195,7 @@ cdef inline void add_bin(
         const Lanes *sums) noexcept nogil:
     """sums += Wy^T grad Wx for a single bin of one channel block."""
     cdef int32_t[2] rows, columns
-    cdef Taps y, x
-    y.spans, x.spans = rows, columns
-    y.pixel = x.pixel = job.tables.tap_pixel
-    y.weight = x.weight = job.tables.tap_weight
+    cdef Taps y = taps_of(job, rows), x = taps_of(job, columns)
     clip(part.spans_y + 2 * part.p0, y.pixel, task.y0, task.y1, rows)
     clip(part.spans_x + 2 * part.q0, x.pixel, task.x0, task.x1, columns)
     job.call.simd.accumulate_bin(<real*>sums.origin, sums.view.y, sums.view.x, grad, &y, &x)

@@ -8,7 +8,8 @@ from libc.stdint cimport int32_t
 
 cimport methods.planes as planes
 from passes.grad_input cimport PixelAxis, bins_of_pixel, keep_readers, set_pixel_axes
-from passes.walk cimport Part, next_part, parts_of, scratch_of
+from passes.tile cimport clear_rows
+from passes.walk cimport Part, next_part, parts_of, scratch_of, taps_of
 from plan.facts cimport rows_contiguous
 from plan.scratch cimport size_scratch
 from plan.shares cimport set_rectangles
@@ -102,9 +103,7 @@ cdef inline void forward(
     cdef real *to
     cdef Pixels numbers
     cdef Part part = parts_of(job, task, MAX_BINS)
-    cdef Taps y, x
-    y.pixel = x.pixel = job.tables.tap_pixel
-    y.weight = x.weight = job.tables.tap_weight
+    cdef Taps y = taps_of(job, NULL), x = y
     numbers.stride_y, numbers.stride_x = map.y, map.x
     numbers.stride = map.channel if job.call.channels_per_output > 1 else 0
     while next_part(job, task, &part):
@@ -116,16 +115,6 @@ cdef inline void forward(
                 numbers.start = plane + channel_of(job, c, p, part.q0) * map.channel
                 job.call.simd.sum_numbers(to + part.q0 * bins.x, bins.x, &numbers, &y, &x,
                                           part.x_first)
-
-
-cdef inline void clear_channels(
-        const LevelJob *job, const Task *task, real *plane) noexcept nogil:
-    """Zeros in the task's rectangle of its channels; plane: channel 0."""
-    cdef Py_ssize_t first = task.first_block * job.call.lanes
-    cdef Py_ssize_t channels = min(task.stop_block * job.call.lanes, job.call.channels) - first
-    cdef const Strides *map = &job.map.strides
-    job.call.simd.clear(plane + first * map.channel + task.y0 * map.y + task.x0 * map.x, map,
-                        channels, task.y1 - task.y0, task.x1 - task.x0)
 
 
 cdef inline void accumulate_numbers(
@@ -164,7 +153,8 @@ cdef inline void grad_input(
     cdef Py_ssize_t c
     cdef PixelAxis y, x
     if not job.add:
-        clear_channels(job, task, plane)
+        clear_rows(job, task, plane + task.first_block * job.call.lanes * map.channel, map,
+                   task.y0, task.y1)
     while next_part(job, task, &part):
         clipped = part
         keep_readers(job, task, &clipped)

@@ -15,7 +15,7 @@ from passes.max_pool cimport pool_grad_task, pool_task
 from passes.max_sample cimport sample_grad_task, sample_task
 from passes.maxima cimport shares_of_maxima
 from passes.prefetch cimport Prefetch, prefetch_of, prefetch_some, prefetch_taps
-from passes.walk cimport Lanes, Part, Scratch, Walk, begin_walk, walk_on
+from passes.walk cimport Lanes, Part, Scratch, Walk, begin_walk, taps_of, walk_on
 from passes.windows cimport store_part, sum_block
 from plan.facts cimport TILE_PIXELS, beyond_cache, channels_lie_together, needs_widening
 from plan.scratch cimport size_scratch
@@ -185,11 +185,8 @@ cdef inline void sum_y_first(
     cdef real *row
     cdef Strides map = tile.strides
     cdef const real *plane = <const real*>tile.plane
-    cdef Taps y_taps, x_taps
+    cdef Taps y_taps = taps_of(job, NULL), x_taps = taps_of(job, part.spans_x + 2 * part.q0)
     cdef Vectors pixels, strips
-    y_taps.pixel = x_taps.pixel = job.tables.tap_pixel
-    y_taps.weight = x_taps.weight = job.tables.tap_weight
-    x_taps.spans = part.spans_x + 2 * part.q0
     plane += part.window.x0 * map.x
     pixels.stride, pixels.pixel_stride, pixels.count = lanes, map.y, part.blocks
     if map.x == width:      # pixels lie end to end
@@ -221,10 +218,8 @@ cdef inline void sum_x_first(
     cdef real *row
     cdef Strides map = tile.strides
     cdef const real *plane = <const real*>tile.plane
-    cdef Taps y_taps, x_taps, taps
+    cdef Taps y_taps = taps_of(job, NULL), x_taps = y_taps, taps
     cdef Vectors pixels, strips
-    y_taps.pixel = x_taps.pixel = job.tables.tap_pixel
-    y_taps.weight = x_taps.weight = job.tables.tap_weight
     pixels.stride, pixels.pixel_stride, pixels.count = lanes, map.x, part.blocks
     strips.stride = lanes
     while q < part.q1:

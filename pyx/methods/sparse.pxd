@@ -16,8 +16,8 @@ cimport methods.planes as of_planes
 from passes.grad_boxes cimport (Slopes, begin_slopes, load_blocks, next_slopes, set_bins_of_part,
                                 slopes_of_bin)
 from passes.grad_input cimport Owned, begin_owned, next_owned
-from passes.walk cimport (Lanes, Part, Walk, begin_walk, bins_of_part, walk_on,
-                          window_is_empty)
+from passes.walk cimport (
+    Lanes, Part, Walk, begin_walk, bins_of_part, taps_of, walk_on, window_is_empty)
 from passes.tile cimport load
 from passes.windows cimport store_part
 from plan.facts cimport channels_lie_together
@@ -115,10 +115,9 @@ cdef inline void sum_stretches(
     """One bin, of one channel block, whose pixels are loaded for it alone."""
     cdef Stretch stretch
     cdef View view
-    cdef Taps taps
+    cdef Taps taps = taps_of(job, span)
     cdef const real *pixels
     cdef bint add = False
-    taps.spans, taps.pixel, taps.weight = span, job.tables.tap_pixel, job.tables.tap_weight
     if span[0] == span[1]:
         job.call.simd.contract_sparse(bin, 0, bin, 0, 0, 1, &taps, False)
     stretch.span[1] = span[0]
@@ -138,13 +137,12 @@ cdef inline void sum_sparse(
     cdef const Window *window = &part.window
     cdef const real *pixels = memory
     cdef View view
-    cdef Taps taps
+    cdef Taps taps = taps_of(job, NULL)
     cdef bint together = loads_window(job, part, tile, tile.capacity)
     view.y = view.x = 0
     if together and not window_is_empty(window):
         pixels = load(job, tile, memory, window, &view)
         pixels -= window.y0 * view.y + window.x0 * view.x
-    taps.pixel, taps.weight = job.tables.tap_pixel, job.tables.tap_weight
     for p in range(part.p0, part.p1):
         taps.spans = spans_of(job, part, p)
         if together:
@@ -161,8 +159,7 @@ cdef inline void sum_sparse_pixels(
     cdef Py_ssize_t lanes = LANE_BYTES // sizeof(real), width = part.blocks * lanes
     cdef int qs = part.q1 - part.q0, p
     cdef real *to
-    cdef Taps taps
-    taps.pixel, taps.weight = job.tables.tap_pixel, job.tables.tap_weight
+    cdef Taps taps = taps_of(job, NULL)
     for p in range(part.p0, part.p1):
         taps.spans = spans_of(job, part, p)
         job.call.simd.contract_sparse_pixels(bins, width, <const real*>tile.plane, tile.strides.y,
@@ -199,9 +196,8 @@ cdef inline void scatter_sparse(
     cdef bint inside = (task.y0 <= window.y0 and window.y1 <= task.y1 and task.x0 <= window.x0
                         and window.x1 <= task.x1)
     cdef int p, q
-    cdef Taps taps
+    cdef Taps taps = taps_of(job, NULL)
     owned[0], owned[1], owned[2], owned[3] = task.y0, task.y1, task.x0, task.x1
-    taps.pixel, taps.weight = job.tables.tap_pixel, job.tables.tap_weight
     for p in range(part.p0, part.p1):
         taps.spans = spans_of(job, part, p)
         for q in range(part.q1 - part.q0):

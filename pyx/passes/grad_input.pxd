@@ -19,6 +19,7 @@ A method adds the gradient of one part after the other:
 from libc.stdint cimport int32_t
 from libc.string cimport memset
 
+from passes.tile cimport clear_rows
 from passes.walk cimport (Lanes, Part, Walk, begin_walk, begins_block, begins_box,
                           blocks_together, ends_box, walk_on, parts_of, set_box, skip_to)
 from plan.spans cimport bins_between
@@ -151,16 +152,6 @@ cdef struct Owned:                 # the rectangle of a task while boxes add to 
     bint loaded                    # block not summed in place: the tile holds its sums
 
 
-cdef inline void clear_rows(
-        const LevelJob *job, const Task *task, real *plane, const Tile *first, Py_ssize_t y0,
-        Py_ssize_t y1) noexcept nogil:
-    """Zeros in some rows of the task's rectangle; plane: of its first channel."""
-    cdef Py_ssize_t channels = min(task.stop_block * job.call.lanes, job.call.channels)
-    channels -= task.first_block * job.call.lanes
-    job.call.simd.clear(plane + y0 * first.strides.y + task.x0 * first.strides.x, &first.strides,
-                        channels, y1 - y0, task.x1 - task.x0)
-
-
 cdef inline Lanes sums_of(
         const LevelJob *job, const Task *task, Owned *owned, real _) noexcept nogil:
     """Where a block is summed: in the gradient where lanes lie together, else in the tile."""
@@ -232,7 +223,7 @@ cdef inline void clear_to(
         const LevelJob *job, const Task *task, Owned *owned, Py_ssize_t y, real _) noexcept nogil:
     """Write zeros in the rows above row y that have none yet."""
     if owned.cleared < y:
-        clear_rows(job, task, <real*>owned.first.plane, &owned.first, owned.cleared, y)
+        clear_rows(job, task, <real*>owned.first.plane, &owned.first.strides, owned.cleared, y)
         owned.cleared = y
 
 

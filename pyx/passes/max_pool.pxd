@@ -17,7 +17,7 @@ from libc.string cimport memset
 
 from passes.maxima cimport begin_maxima
 from passes.walk cimport Part, Scratch, Walk, begin_walk, first_bin, walk_on
-from passes.tile cimport before_cells, cell_columns, cell_rows, load, next_cell
+from passes.tile cimport before_cells, cell_columns, cell_rows, clear_rows, load, next_cell
 from plan.structs cimport COPY_ONCE, WHOLE, LevelJob, Task
 from simd.structs cimport (LANE_BYTES, Pixels, PlaneRows, Stream, Strides, Target, Tile, Vectors,
                            View, Window, Winners, real, stream_fence)
@@ -249,7 +249,7 @@ cdef inline void pool_grad_task(
     rows.first = <uint32_t>(task.y0 * columns)
     rows.count = <uint32_t>(rows_count * columns)
     rows.all = <uint32_t>(job.map.rows * columns)
-    job.call.simd.clear(plane + task.y0 * map.y, &map, channels, rows_count, columns)
+    clear_rows(job, task, plane, &map, task.y0, task.y1)
     for i in range(task.first_box, task.stop_box):
         box = winners_of(job, first, channels, i, min(i + 1, task.stop_box - 1), tile[0])
         if job.call.out_strides.x == 1:

@@ -16,7 +16,7 @@ from libc.string cimport memset
 
 from passes.maxima cimport begin_maxima, lowest
 from passes.walk cimport Part, Walk, begin_walk, first_bin, in_slots, load_taps, walk_on
-from passes.tile cimport before_cells, cell_columns, cell_rows, load, next_cell
+from passes.tile cimport before_cells, cell_columns, cell_rows, clear_rows, load, next_cell
 from plan.spans cimport clip
 from plan.structs cimport TAPS, LevelJob, Task
 from simd.structs cimport LANE_BYTES, Samples, Strides, Tile, View, Window, real
@@ -208,7 +208,7 @@ cdef inline void sample_grad_task(
 
     Each task finds all winners of its boxes that may be in its rows.
     """
-    cdef Py_ssize_t first = task.first_block * job.call.lanes, channel
+    cdef Py_ssize_t channel
     cdef const Strides *to = &job.maxima.grad_strides
     cdef const Strides *of_bins = &job.call.out_strides
     cdef const int32_t *pixel = job.tables.tap_pixel
@@ -220,9 +220,8 @@ cdef inline void sample_grad_task(
     cdef int p, q
     begin_walk(job, task, memory, False, &walk)
     if not job.add:
-        job.call.simd.clear(plane + first * to.channel + task.y0 * to.y, to,
-                            min(task.stop_block * job.call.lanes, job.call.channels) - first,
-                            task.y1 - task.y0, job.map.columns)
+        clear_rows(job, task, plane + task.first_block * job.call.lanes * to.channel, to, task.y0,
+                   task.y1)
     while walk_on(job, task, &walk):
         channel = walk.part.block * job.call.lanes
         for p in range(walk.part.p0, walk.part.p1):

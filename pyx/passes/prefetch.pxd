@@ -11,8 +11,8 @@ cdef struct Prefetch:              # runs of bytes, fetched a few cache lines at
     const char *run
     Py_ssize_t run_bytes
     Py_ssize_t at                  # in the run
-    Py_ssize_t stride                # from run to run
-    Py_ssize_t row_stride            # from the last run of a row to the first of the next
+    Py_ssize_t stride              # from run to run
+    Py_ssize_t row_stride          # from the last run of a row to the first of the next
     int row_runs
     int row_at
     Py_ssize_t runs                # left

@@ -85,6 +85,16 @@ cdef inline Map load_once(const LevelJob *job, const Task *task, char *tile) noe
     return local_map
 
 
+cdef inline void clear_rows(
+        const LevelJob *job, const Task *task, real *plane, const Strides *strides, Py_ssize_t y0,
+        Py_ssize_t y1) noexcept nogil:
+    """Zeros in some rows of the task's rectangle, of all its channels; plane: of the first."""
+    cdef Py_ssize_t channels = min(task.stop_block * job.call.lanes, job.call.channels)
+    channels -= task.first_block * job.call.lanes
+    job.call.simd.clear(plane + y0 * strides.y + task.x0 * strides.x, strides, channels, y1 - y0,
+                        task.x1 - task.x0)
+
+
 # A window that is larger than the tile is divided into cells.  These are their columns and rows.
 
 cdef inline Py_ssize_t cell_columns(Py_ssize_t columns) noexcept nogil:

@@ -11,8 +11,8 @@ from passes.tile cimport is_shared, load_once, open_tile
 from plan.spans cimport hull, hull_of_taps
 from plan.structs cimport CELLS, NOTHING, SPARSE_TAPS, TAPS, WHOLE, LevelJob, Map, Task, writes_maps
 from plan.ways cimport Side, has_few_taps, way_of_window, x_first
-from simd.structs cimport (LANE_BYTES, STREAMING, Stream, Strides, Target, Tile, View, Window, real,
-                           stream_fence)
+from simd.structs cimport (
+    LANE_BYTES, STREAMING, Stream, Strides, Taps, Target, Tile, View, Window, real, stream_fence)
 from simd.table cimport stream_rest
 from tuning cimport BINS_BYTES, MAX_BINS, WIDE_STRIP_BYTES
 
@@ -368,6 +368,11 @@ cdef inline bint walk_on(const LevelJob *job, const Task *task, Walk *walk) noex
     at = part.row * to.image + part.block * job.call.lanes * to.channel
     walk.result = <char*>job.call.result + at * job.call.itemsize
     return True
+
+
+cdef inline Taps taps_of(const LevelJob *job, const int32_t *spans) noexcept nogil:
+    """The taps of bins whose spans begin there."""
+    return Taps(spans, job.tables.tap_pixel, job.tables.tap_weight)
 
 
 cdef inline real *first_bin(const LevelJob *job, const Part *part, real *out) noexcept nogil:

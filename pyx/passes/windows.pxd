@@ -1,5 +1,14 @@
 """Windows: the weighted sums of the bins of upright boxes, of one channel block.
 
+Each point here is a lane vector, the channels of a block at one place:
+
+       window in a tile              strip                   bins
+       x0            x1              x0            x1        q0 .. q1
+    y0 . . . . . . . .            p0 : : : : : : : :      p0 # # #
+       . . . . . . . .   along y  .. : : : : : : : :  x   .. # # #
+       . . . . . . . .   ----->   p1 : : : : : : : :  ->  p1 # # #
+    y1 . . . . . . . .
+
 A window is contracted along y, into a strip [p][x][lane], and then along x into bins [p][q][lane],
 or the other way round where that is much less work (`x_first` in plan/ways.pxd).  It is loaded at
 once, its taps alone, or cell by cell.
@@ -19,7 +28,7 @@ from tuning cimport STRIP_BYTES
 cdef struct Axis:                  # one axis of the bins at hand
     Taps taps
     int bins
-    Py_ssize_t bin_stride            # of the results, in elements
+    Py_ssize_t bin_stride          # of the results, in elements
     Py_ssize_t stride              # from pixel to pixel, in elements
     Py_ssize_t low                 # the first pixel of the window
     Py_ssize_t count               # and how many there are
@@ -30,9 +39,9 @@ cdef inline void contract(
         real *bins, Stream *queue) noexcept nogil:
     """bins = the weighted sums of a window, along the first axis and then along the second.
 
-    pixels: where pixel 0 along the first axis, and the window's first one along the second, would
-    lie in the tile, since taps count pixels of the map.
-    Results of the box before are streamed meanwhile, half of them before each axis.
+    pixels: the window's first pixel along the second axis, and pixel 0 of the map along the first,
+    which is where taps count from; it may lie before the tile.  Results of the box before are
+    streamed meanwhile, half of them before each axis.
     """
     cdef Py_ssize_t lanes = LANE_BYTES // sizeof(real), row = second.count * lanes
     # with so many bins at a time, the strip stays in a level 1 cache

@@ -99,8 +99,8 @@ cdef struct Tables:                # of boxes first .. stop - 1 of an order
     int32_t *windows               # [i][y0, y1, x0, x1]: pixels that the box reads
     uint8_t *ways                  # [i]: of enum Way, behind the windows in their memory
     uint8_t *x_first               # [i]: whether a box is contracted along x first; behind the ways
-    # The taps of each bin, first y and then x of a box.  PIXEL_SPANS: the pixels themselves, and
-    # nothing of what follows.
+    # The taps of each bin: those along y of all bins of a box, then those along x.  PIXEL_SPANS:
+    # spans are pixels themselves, and there are no taps.
     int32_t *spans                 # [i][PH + PW][2]; SPARSE_TAPS: [i][PH * PW][2]
     int32_t *tap_pixel             # [taps]; SAMPLES: at or before; SPARSE_TAPS: [taps][y, x]
     void *tap_weight               # [taps]; SAMPLES: how far each is from its pixel
@@ -133,8 +133,8 @@ cdef struct Task:                  # what one thread does at a time; tasks do no
     Py_ssize_t first_bin           # bins p * PW + q of a position-sensitive operator, else all bins
     Py_ssize_t stop_bin
     int load
-    Py_ssize_t y0                  # [y0, y1) x [x0, x1): of a task that reads, pixels of its boxes;
-    Py_ssize_t y1                  # of a task that writes, the pixels that it owns
+    Py_ssize_t y0                  # the rectangle [y0, y1) x [x0, x1) of pixels that a task owns;
+    Py_ssize_t y1                  # if it only reads, the hull of what its boxes read
     Py_ssize_t x0
     Py_ssize_t x1
     double cost
@@ -248,7 +248,7 @@ cdef struct Work:                  # what all tasks of a call share
     Py_ssize_t bins
     Py_ssize_t blocks              # channel blocks
     Py_ssize_t whole_blocks        # of those, the ones that fill a lane vector
-    Py_ssize_t units               # shares that stay whole: a block, or blocks with common slopes
+    Py_ssize_t units               # what shares do not divide: a block, or a group of blocks
     Py_ssize_t tile_pixels         # that the tile of one block has room for
     double cost                    # of a task, at most, if it can be divided; reading only
 

@@ -128,8 +128,8 @@ cdef inline Work work_of(const Call *call) noexcept nogil:
             cost += (<double>job.map.images * job.map.rows * job.map.columns
                      * (work.bins if job.method.bins_apart else 1))
     cost *= work.blocks
-    # EVEN_SHARE is a little more than 1.  Else rounding could divide boxes where bins alone divide
-    # the work evenly.
+    # A little more than an even share: else rounding could make a share of bins seem too much for
+    # a task, whose boxes would be divided too.
     work.cost = EVEN_SHARE * cost / (TASKS_PER_THREAD * call.max_threads)
     work.threads = call.max_threads
     job = call.jobs

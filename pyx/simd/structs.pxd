@@ -145,7 +145,7 @@ cdef extern from "simd/structs.h":
         uint32_t all
 
     void ASSERT(bint promise) noexcept nogil
-    # Conditions have it behind `&`, which leaves nothing of it where it is 0.
+    # Write `condition & PLANTED(...)`, not `and`: where it is 0, that leaves no code.
     bint PLANTED(const char *name) noexcept nogil
     Py_ssize_t small_size(int dtype) noexcept nogil
     void stream_fence() noexcept nogil

@@ -1,6 +1,5 @@
 // These kernels compute gradients of the boxes from those of weighted sums.  On the CPU,
-// pyx/passes/grad_boxes.pxd does this.  They write partial sums, which add_partial_sums adds
-// up.
+// pyx/passes/grad_boxes.pxd does this.  They write partial sums, which add_partial_sums adds up.
 
 // The taps of a bin of one axis, and the slopes of their weights: the derivatives with respect to
 // the low and to the high edge of the box.

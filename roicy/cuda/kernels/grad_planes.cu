@@ -1,6 +1,6 @@
 // These kernels compute gradients of maps by planes.  A warp owns a part of a plane in shared
-// memory, and goes through the boxes of its image.  On the CPU, grad_input.pyx and max_pool.pyx of
-// pyx/kernels do this.
+// memory, and goes through the boxes of its image.  On the CPU, pyx/passes/grad_input.pxd and
+// pyx/passes/max_pool.pxd do this.
 
 // PART_BYTES of pixels of a plane, which a warp owns.
 template <typename T> struct PartOfPlane {

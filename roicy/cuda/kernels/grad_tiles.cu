@@ -1,5 +1,5 @@
-// These kernels compute gradients of maps from those of weighted sums.  On the CPU, grad_input.pyx
-// of pyx/kernels does this.
+// These kernels compute gradients of maps from those of weighted sums.  On the CPU,
+// pyx/passes/grad_input.pxd does this.
 
 // A warp owns a tile of pixels, and each lane holds the pixels of one channel in registers.  The
 // warp goes through the boxes whose windows meet the tile.  The weights of 8 x 8 bins of a box are

@@ -1,6 +1,7 @@
 // These kernels pool bin by bin whatever the kernels of planes do not take: channels that are last
 // (NHWC), bins that have a channel of their own each, planes of 2**31 elements or more, and argmax.
-// On the CPU, forward.pyx and max_pool.pyx of pyx/kernels do this.
+// On the CPU, pyx/methods/pixels.pxd and pyx/methods/channels_per_bin.pxd do this, and
+// pyx/passes/max_pool.pxd.
 
 // Write the weighted sums of a bin to `totals`, for EACH channels that lie `next` elements apart.
 // Only the first `mine` of these channels exist.

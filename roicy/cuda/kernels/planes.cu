@@ -1,5 +1,5 @@
-// These kernels pool from planes of pixels (NCHW).  On the CPU, forward.pyx and max_pool.pyx of
-// pyx/kernels do this.
+// These kernels pool from planes of pixels (NCHW).  On the CPU, pyx/methods/planes.pxd and
+// pyx/passes/max_pool.pxd do this.
 
 // How pixels and their weights are put together: a weighted sum, or the largest pixel.
 template <typename T> struct WeightedSum {

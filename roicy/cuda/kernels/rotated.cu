@@ -1,5 +1,5 @@
-// These kernels compute roi_align_rotated and its gradients.  On the CPU, plan/sparse.pxd and
-// kernels/sparse.pxd of pyx do this.  There are no tables of taps here: a thread finds the samples
+// These kernels compute roi_align_rotated and its gradients.  On the CPU, pyx/plan/sparse.pxd and
+// pyx/methods/sparse.pxd do this.  There are no tables of taps here: a thread finds the samples
 // that it needs by itself, with the functions of rules_rotated.h.
 
 static_assert(sizeof(rotated_box) == ROTATED_BYTES, "_launch.py has another size");

@@ -1,5 +1,5 @@
-// This kernel computes the largest bilinear sample of a bin.  On the CPU, max_sample.pyx of
-// pyx/kernels does this.
+// This kernel computes the largest bilinear sample of a bin.  On the CPU,
+// pyx/passes/max_sample.pxd does this.
 
 // The samples of a bin along one axis: the first, and which of them are on the map.
 template <typename T> struct Samples {
