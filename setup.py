@@ -172,9 +172,12 @@ class BuildExt(build_ext):
         strict = [] if self.prefix else STRICT
         openmp = self.openmp_flags()
         for extension in self.extensions:
-            extension.extra_compile_args += optimise + openmp[0] + FLAGS
+            extension.extra_compile_args += optimise + FLAGS
             # The linker too: after -ffast-math it adds code that flushes small numbers to zero.
-            extension.extra_link_args += strict + openmp[1] + FLAGS
+            extension.extra_link_args += strict + FLAGS
+            if extension.name.endswith(".machine"):  # which has the pool of threads
+                extension.extra_compile_args += openmp[0]
+                extension.extra_link_args += openmp[1]
             if extension.name == VIEWS:  # which is Python's business, and no loop
                 extension.extra_compile_args.append(self.prefix + "-Os")
             if extension.name.endswith(".isa"):
@@ -237,7 +240,7 @@ class BuildExt(build_ext):
         if self.builds(program, compile_flags, link_flags):
             return compile_flags, link_flags
         print(
-            "roicy: this compiler has no OpenMP; building kernels that run on one thread",
+            "roicy: this compiler has no OpenMP; the threads are started by roicy itself",
             file=sys.stderr,
         )
         return [], []

@@ -2,7 +2,7 @@
 from libc.stdint cimport int32_t
 
 from simd.structs cimport small_size
-from threads cimport Team, run_call, share_tasks, workers_of
+from threads cimport Team, run_call, share_tasks
 
 cdef enum:
     NUMBERS_AT_ONCE = 1 << 16      # numbers that a thread rounds or checks at a time   # R029
@@ -82,8 +82,8 @@ cdef int narrow_numbers(
     """
     cdef Narrowing one
     one.values, one.target, one.dtype, one.count = values, target, dtype, count
-    threads = workers_of(worth_waking(count, threads), team)
-    return share_tasks(&one, shares_of(count), threads, NULL, 0, narrow_some, team)
+    return share_tasks(&one, shares_of(count), worth_waking(count, threads), NULL, 0, narrow_some,
+                       team)
 
 
 # --- Indices
@@ -112,7 +112,7 @@ cdef int check_indices(
     """
     cdef Checking one
     one.indices, one.count, one.pixels, one.bad = indices, count, <int32_t>pixels, bad
-    threads = workers_of(worth_waking(count, threads), team)
+    threads = worth_waking(count, threads)
     if share_tasks(&one, shares_of(count), threads, NULL, 0, check_some, team) < 0:
         return -1
     return -1 if bad[0] else 0

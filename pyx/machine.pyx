@@ -7,17 +7,24 @@ from libc.limits cimport INT_MAX
 cdef extern from "machine.h":
     bint supports_avx2() noexcept
     bint supports_avx512() noexcept
-    const long openmp_version
-    const int team_lost
-    int watch_forks() noexcept
-    int c_startable "startable"(int wanted) noexcept nogil
-    bint IS_LLVMS
     int free_pages(void *start, size_t bytes) noexcept nogil
-    int omp_get_max_threads() noexcept nogil
-    int c_bound_processors "bound_processors"() noexcept nogil
     const char *COMPILER
     bint IS_DEBUG
     const unsigned int CYTHON_HEX_VERSION
+
+cdef extern from "pool.h" nogil:
+    const long openmp_version
+    int watch_forks() noexcept
+    void look_at_runtime() noexcept
+    int threads_of_runtime() noexcept
+    int c_bound_processors "bound_processors"() noexcept
+    void c_look_at_processors "look_at_processors"() noexcept
+    void *c_pool_for "roicy_pool_for"(
+        void *context, void (*work)(void *given, size_t worker) noexcept nogil, size_t workers,
+        size_t batches, void *given) noexcept
+    void c_enter_call "enter_call"() noexcept
+    void c_leave_call "leave_call"() noexcept
+    bint c_steps_aside "steps_aside"(size_t worker, long long *since) noexcept
 
 
 def supported():
@@ -31,14 +38,10 @@ def openmp():
     return openmp_version
 
 
-cdef int at_start = omp_get_max_threads()
 if watch_forks():
-    raise MemoryError("no room for the handlers of fork")
-
-
-def is_llvms():
-    """Whether the OpenMP runtime is LLVM's or Intel's, which share their code."""
-    return IS_LLVMS
+    raise MemoryError("no room for the handler of fork")
+look_at_runtime()
+c_look_at_processors()
 
 
 def bound_processors():
@@ -46,20 +49,57 @@ def bound_processors():
     return c_bound_processors()
 
 
+def look_at_processors():
+    """Have the pool see how many processors the process has now."""
+    c_look_at_processors()
+
+
+# --- How many threads a call may use
+
+cdef int at_start = threads_of_runtime()
+cdef int limit = 0                 # of all threads; 0: none
+
+
 cpdef int most_threads() noexcept nogil:
-    """The most threads that a call may use now; 1 if no team can be started.
+    """The most threads that a call of this thread may use now.
 
-    threadpoolctl and others may lower the limit of the OpenMP runtime at any time.  A limit that is
-    lower than at import is obeyed; otherwise there is none.
+    threadpoolctl and others may lower the limit of the OpenMP runtime at any time, for one thread.
+    A limit that is lower than at import is obeyed.
     """
-    if not openmp_version or team_lost:
-        return 1
-    cdef int now = omp_get_max_threads()
-    return now if now < at_start else INT_MAX
+    cdef int now = threads_of_runtime()
+    cdef int most = limit if limit > 0 else INT_MAX
+    return min(most, now) if now < at_start else most
 
 
-cdef int startable(int wanted) noexcept nogil:
-    return c_startable(wanted) if wanted > 1 else 1
+def set_limit(int most):
+    """Set the most threads of calls in all threads of the process; 0: there is no limit."""
+    global limit
+    limit = most
+
+
+def get_limit():
+    """What `set_limit` has set; 0: there is no limit."""
+    return limit
+
+
+# --- The pool, for other extensions
+
+cdef void *pool_for(
+        void *context, void (*work)(void *given, size_t worker) noexcept nogil, size_t workers,
+        size_t batches, void *given) noexcept nogil:
+    return c_pool_for(context, work, workers, batches, given)
+
+
+cdef void enter_call() noexcept nogil:
+    c_enter_call()
+
+
+cdef void leave_call() noexcept nogil:
+    c_leave_call()
+
+
+cdef bint steps_aside(size_t worker, long long *since) noexcept nogil:
+    return c_steps_aside(worker, since)
 
 
 cdef size_t releases = 0

@@ -1,13 +1,12 @@
-"""Threads: a team of threads carries out the tasks of a call, each thread with its own scratch.
+"""Threads: workers carry out the tasks of a call, each with its own scratch.
 
 Nothing here needs Python's lock, but for a moment each half second, to see whether Ctrl-C ends a
-call.  So a task should not take long.  A caller that holds the lock may wait for a team, since no
+call.  So a task should not take long.  A caller that holds the lock may wait for workers, since no
 task asks for it.
 """
-from cython.parallel cimport prange
-
 from errors cimport NO_MEMORY, RAISED, fail, raise_last
-from roicy._kernels.machine cimport count_release, startable
+from roicy._kernels.machine cimport (count_release, enter_call, leave_call, pool_for,
+                                     steps_aside)
 from simd.structs cimport PLANTED, pages_alloc, pages_free
 
 ctypedef void (*WorkFunction)(const void *call, Py_ssize_t task, char *scratch) noexcept nogil
@@ -26,14 +25,21 @@ cdef extern from "threads.h" nogil:
     Py_ssize_t take_task(Queue *queue) noexcept
 
 cdef extern from "<Python.h>":
-    int check_signals "PyErr_CheckSignals"()
+    ctypedef struct PyThreadState:
+        pass
+    int check_signals "PyErr_CheckSignals"() nogil
+    PyThreadState *give_lock "PyEval_SaveThread"() nogil
+    void take_lock "PyEval_RestoreThread"(PyThreadState *state) nogil
 
 
 cdef struct Team:                  # who carries out the tasks of one call
-    ParallelFor parallel_for       # NULL: OpenMP's threads do
+    ParallelFor parallel_for       # the pool's, or ONNX Runtime's
     void *context
+    bint steps_aside               # for other calls, where threads are more than processors
+    long long since                # when it did last
     bint looks_for_signals         # as Ctrl-C's; ONNX Runtime has to get its results
     long long until                # when it looks for them next
+    PyThreadState *state           # of the caller, which has given up Python's lock; or NULL
 
 
 cdef struct Shared:                # tasks that workers take in turn
@@ -42,11 +48,13 @@ cdef struct Shared:                # tasks that workers take in turn
     const void *call
     char *scratch
     Py_ssize_t scratch_bytes       # of each worker
+    long long *since               # of the caller: see `steps_aside`; NULL: nobody does
 
 
 cdef inline void start_team(Team *team) noexcept nogil:
-    """Prepare a team of OpenMP's threads, whose call may end by Ctrl-C."""
-    team.parallel_for, team.context = NULL, NULL
+    """Prepare a call on the pool that may end by Ctrl-C."""
+    team.parallel_for, team.context, team.steps_aside, team.state = pool_for, NULL, False, NULL
+    team.since = 0
     team.looks_for_signals, team.until = True, milliseconds() + AT_ONCE
 
 
@@ -55,8 +63,11 @@ cdef inline int look_for_signals(Team *team) noexcept nogil:
     cdef int raised
     if not team.looks_for_signals or milliseconds() < team.until:
         return 0
-    with gil:
-        raised = check_signals()
+    if team.state != NULL:         # not PyGILState_Ensure, which knows one interpreter alone
+        take_lock(team.state)
+    raised = check_signals()
+    if team.state != NULL:
+        team.state = give_lock()
     team.until = milliseconds() + AT_ONCE
     return fail(RAISED, "") if raised else 0
 
@@ -70,6 +81,8 @@ cdef inline void take_tasks(void *given, size_t worker) noexcept nogil:
         scratch += <Py_ssize_t>worker * shared.scratch_bytes
     while task < shared.queue.count:
         shared.work(shared.call, task, scratch)
+        if shared.since != NULL and steps_aside(worker, shared.since):
+            return
         task = take_task(&shared.queue)
 
 
@@ -78,20 +91,17 @@ cdef inline int share_tasks(
         WorkFunction work, Team *team) noexcept nogil:
     """Carry out all tasks, which begin in their order; -1 if a signal ends the call.
 
-    workers: as `workers_of` says; scratch_bytes: of each of them; 0 if they need no scratch.
+    scratch_bytes: of each worker; 0 if they need no scratch.
     """
-    cdef int i
     cdef const void *failed
     cdef Shared shared
     shared.work, shared.call, shared.queue.next, shared.queue.count = work, call, 0, tasks
     shared.scratch, shared.scratch_bytes = scratch, scratch_bytes
+    shared.since = &team.since if team.steps_aside and workers > 1 else NULL
     while shared.queue.next < tasks:
         shared.queue.until = team.until if team.looks_for_signals else 0
-        if workers == 1:      # without a parallel region, which small calls would notice
+        if workers == 1:
             take_tasks(&shared, 0)
-        elif team.parallel_for == NULL:
-            for i in prange(workers, num_threads=workers, schedule="static", chunksize=1):
-                take_tasks(&shared, i)
         else:
             failed = team.parallel_for(team.context, take_tasks, workers, workers, &shared)
             if failed != NULL:
@@ -101,18 +111,12 @@ cdef inline int share_tasks(
     return 0
 
 
-cdef inline int workers_of(int threads, const Team *team) noexcept nogil:
-    """How many workers carry out tasks that are meant for so many threads."""
-    return startable(threads) if team.parallel_for == NULL else threads
-
-
 cdef inline int run_tasks(
         const void *call, Py_ssize_t tasks, int threads, Py_ssize_t scratch_bytes,
         WorkFunction work, Team *team) noexcept nogil:
     """Carry out all tasks; -1 if there is no memory, or a signal ends the call."""
     cdef char *scratch
     cdef int failed
-    threads = workers_of(threads, team)
     scratch_bytes = (scratch_bytes + 63) // 64 * 64      # threads share no cache line: R430
     scratch = <char*>pages_alloc(threads * scratch_bytes)
     if (scratch == NULL) & (not PLANTED("threads compute without scratch")):
@@ -140,8 +144,12 @@ cdef inline int run_call(Whole whole, void *call, bint brief) except -1:
         failed = whole(call, &team)
     else:
         count_release()
-        with nogil:
-            failed = whole(call, &team)
+        team.steps_aside = True
+        team.state = give_lock()
+        enter_call()
+        failed = whole(call, &team)
+        leave_call()
+        take_lock(team.state)
     if failed:
         raise_last()
     return 0

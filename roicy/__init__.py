@@ -46,3 +46,16 @@ __all__ = [
     "roi_align_rotated", "roi_align_rotated_backward", "roi_align_rotated_backward_boxes",
     "roi_pool", "roi_pool_backward", "set_num_threads", "show_config",
 ]  # fmt: skip
+
+# What is read where somebody asks for it, since it needs another package, and where it lies.
+_LATER = {"ThreadpoolController": "_machine._threadpoolctl"}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    import importlib
+
+    found = getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)
+    globals()[name] = found
+    return found

@@ -41,7 +41,10 @@ MAY_IMPORT = {
         "roicy.cython_api", "roicy._kernels.machine", "roicy._kernels.plan",
     ),
     # the files beside the folders
-    "": ("simd", "errors", "isa", "machine", "threads", "tuning", "roicy._kernels.machine"),
+    "": (
+        "simd", "errors", "isa", "machine", "pool", "system", "threads", "tuning",
+        "roicy._kernels.machine",
+    ),
 }  # fmt: skip
 TABLES = (Path("pyx/isa.h"), Path("pyx/simd/table.h"))
 WITHOUT_TABLES = ("roicy._kernels.machine", "roicy._kernels.cython_views_of_roicy")

@@ -23,7 +23,7 @@ from plan.rules cimport RULE_INTEGRATED, RULE_QUANTISED, RULE_SAMPLED
 from plan.structs cimport FORWARD, GRAD_BOXES, MAX_PIXEL, MAX_PIXEL_GRAD, Call
 from roicy._kernels.machine cimport most_threads
 from roicy._kernels.plan cimport compute_call, end_call
-from threads cimport Team
+from threads cimport Team, start_team
 
 cdef enum:
     MOST_THREADS = 1024            # _threads.MOST
@@ -189,7 +189,8 @@ cdef int describe(Call *call, const Request *request, Part *parts) noexcept nogi
 cdef int run(Call *call) noexcept nogil:
     cdef Team team
     cdef Error failure
-    team.parallel_for, team.context, team.looks_for_signals, team.until = NULL, NULL, False, 0
+    start_team(&team)
+    team.looks_for_signals = False
     if compute_call(call, &team, &failure) == 0:
         return 0
     return fail(failure.kind, "%s", failure.text)

@@ -27,7 +27,7 @@ from plan.sparse cimport count_sparse_taps, max_sparse_taps, sparse_tables
 from plan.structs cimport (
     GRAD_BOXES, PIXEL_SPANS, SAMPLES, SEPARABLE, SPARSE_TAPS, LevelJob, Tables)
 from simd.structs cimport ASSERT, PLANTED
-from threads cimport share_tasks, workers_of
+from threads cimport share_tasks
 from tuning cimport FEW_TAPS_GAIN, MAX_COLUMNS, SLOPE_BLOCKS
 
 cdef enum:
@@ -318,9 +318,7 @@ cdef inline int make_tables(LevelJob *job, Py_ssize_t max_boxes) noexcept nogil:
     set_kind(tables, job, kind_of(job.call.rule.kind))
     count = min(count, max(TABLE_BYTES // bytes_of_box(tables), 1))
     count = boxes_of_a_second(job, job.order.boxes + tables.first, count)
-    workers = workers_of(
-        job.call.max_threads if count * tables.spans_of_box >= MIN_PARALLEL_BINS else 1,
-        job.call.team)
+    workers = job.call.max_threads if count * tables.spans_of_box >= MIN_PARALLEL_BINS else 1
     starts = <Py_ssize_t*>allocated(count + 1, sizeof(Py_ssize_t))
     if tables.tap_kind == SPARSE_TAPS:
         sums = make_sums(workers)
@@ -439,9 +437,7 @@ cdef inline int transpose_tables(LevelJob *job) noexcept nogil:
     tables.bin_weight = allocate(tables, tables.taps, job.call.itemsize)
     for i in range(0, 4 * tables.count, 2):
         longest = max(longest, tables.windows[i + 1] - tables.windows[i])
-    threads = workers_of(
-        job.call.threads if tables.count * tables.spans_of_box >= MIN_PARALLEL_BINS else 1,
-        job.call.team)
+    threads = job.call.threads if tables.count * tables.spans_of_box >= MIN_PARALLEL_BINS else 1
     next_bin = <int32_t*>allocated(threads * longest, sizeof(int32_t))
     if next_bin == NULL or not all_made(tables):
         free(next_bin)

@@ -6,7 +6,7 @@ from provider.abi cimport One, Status
 from provider.functions cimport (
     GET_TENSOR_DATA, KERNEL_CONTEXT_INPUT, KERNEL_CONTEXT_INPUT_COUNT, KERNEL_CONTEXT_OUTPUT,
     PARALLEL_FOR, TENSOR_TYPE_AND_EXTENTS, api)
-from threads cimport ParallelFor, Team
+from threads cimport ParallelFor, Team, start_team
 
 cdef enum:
     MOST_INPUTS = 20
@@ -145,5 +145,6 @@ cdef inline bint make_output(
 
 cdef inline void start_session_team(Team *team, void *context) noexcept nogil:
     """The session's own threads; signals are Python's business after the run."""
+    start_team(team)
     team.parallel_for, team.context = <ParallelFor>api[PARALLEL_FOR], context
-    team.looks_for_signals, team.until = False, 0
+    team.looks_for_signals = False

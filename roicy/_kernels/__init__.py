@@ -1,38 +1,9 @@
 """The compiled kernels. See pyx/ for their source.
 
-Importing this package loads the OpenMP runtime, GCC's or LLVM's. The runtime then reads
-settings from the environment that cannot be changed in any other way. So this module sets
-variables that suit a library in a server, loads the runtime, and restores the environment.
+Importing this package loads an OpenMP runtime, GCC's or LLVM's.
 """
 
 import os
-
-from .._machine import _limits
-
-# Threads of a team spin for a while after a call, in case another one follows, which uses up
-# the CPU quota of a container.  GCC's runtime is told to spin no longer than from one parallel
-# region of a call to the next (R299 in docs/records.md).  LLVM's counts in whole milliseconds,
-# so it is told not to spin.  Nothing is set if the user has chosen how threads wait.
-_WAITING = ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", "KMP_BLOCKTIME", "KMP_LIBRARY")
-_SHORTLY = {"GOMP_SPINCOUNT": "3000", "KMP_BLOCKTIME": "0"}
-
-
-# LLVM's runtime starts anew in a child of fork, unless this variable is false. Then the child
-# would wait for ever for threads that it does not have. joblib sets it to false, because of a
-# fault in a release of Intel's runtime of 2019.
-_said: dict[str, str | None] = {"KMP_INIT_AT_FORK": "TRUE"}
-if not any(name in os.environ for name in _WAITING):
-    _said.update(_SHORTLY)
-if _limits.omp_num_threads() is None:
-    _said["OMP_NUM_THREADS"] = None  # LLVM's runtime ends the process if it is no number
-
-
-def _put(variables: dict[str, str | None]) -> None:
-    for name, value in variables.items():
-        if value is not None:
-            os.environ[name] = value
-        else:
-            os.environ.pop(name, None)
 
 
 def _reason(error: ImportError) -> str:
@@ -64,16 +35,11 @@ if _few:
     from .._machine import _runtimes
 
     _mask = _runtimes.unbind()
-_before = {name: os.environ.get(name) for name in _said}
-_put(_said)
 try:
     from . import isa as isa
     from . import machine as machine
 except ImportError as error:
     raise ImportError(_reason(error)) from error
 finally:
-    _put(_before)
     if _mask is not None:
         os.sched_setaffinity(0, _mask)
-if "OMP_NUM_THREADS" in _said and machine.is_llvms():
-    os.environ.pop("OMP_NUM_THREADS", None)  # children read it again

@@ -1,9 +1,14 @@
 """What pyx/machine.pyx offers to other extensions; here, where Cython looks for it."""
 
 
-# How many threads a parallel region may have now, of those that are wanted.  Each region with more
-# than one asks first, since a runtime that cannot start a thread ends the process.
-cdef int startable(int wanted) noexcept nogil
+# The pool's threads help with the tasks of a call, and callers step aside for each other:
+# pyx/pool.h explains these.
+cdef void *pool_for(
+    void *context, void (*work)(void *given, size_t worker) noexcept nogil, size_t workers,
+    size_t batches, void *given) noexcept nogil
+cdef void enter_call() noexcept nogil
+cdef void leave_call() noexcept nogil
+cdef bint steps_aside(size_t worker, long long *since) noexcept nogil
 
 # Counts that Python's lock is given up, for `lock_releases`; the caller holds it.
 cdef void count_release() noexcept

@@ -57,7 +57,7 @@ def show_config() -> None:
         "compiler": found["compiler"],
         "instruction set": f"{_dispatch.ISA} (supported here: {supported}; ROICY_ISA overrides)",
         "built for": f"{built}, by Cython {found['cython']}",
-        "openmp": openmp if found["openmp"] else "none: this build runs on one thread",
+        "openmp": openmp if found["openmp"] else "none: roicy starts its threads itself",
         "threads": found["threads"],
     }
     text = "\n".join(f"{name:<16} {value}" for name, value in lines.items())

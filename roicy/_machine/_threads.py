@@ -54,6 +54,7 @@ def _processors() -> int:
 
 
 def _look_up() -> int:
+    machine.look_at_processors()
     return min(_limits.omp_num_threads() or _limits.cpus(_processors()), MOST)
 
 
@@ -62,15 +63,16 @@ def get_num_threads() -> int:
 
     It is the number that :func:`set_num_threads` set, or else ``OMP_NUM_THREADS``.  Without
     either it is the number of processors that the process may run on, or the CPU quota of its
-    container if that is less.  It is looked up at first use, in each process.
+    container if that is less.  It is looked up at first use, in each process, and again after
+    ``set_num_threads(None)``.
 
     The processors are those of the affinity mask of the process, as it was before OpenMP bound
     threads (``OMP_PROC_BIND``, ``OMP_PLACES``), or as many as Python 3.13 and newer are told by
     ``PYTHON_CPU_COUNT``.  Masks of other threads than the first do not count: a pinned thread
     passes `num_threads`.
 
-    Calls with little work use one thread, and so do all calls of a build without OpenMP.  No
-    call uses more threads than threadpoolctl allows.
+    Calls with little work use one thread.  No call uses more threads than threadpoolctl allows
+    the calling thread, or all threads once `roicy.ThreadpoolController` is registered.
 
     Returns
     -------
@@ -97,7 +99,7 @@ def set_num_threads(num_threads: t.Threads) -> None:
     Parameters
     ----------
     num_threads : int or None
-        At least 1; None returns to the default.
+        At least 1; None returns to the default, and looks at processors and quota again.
 
     Raises
     ------
@@ -112,10 +114,10 @@ def set_num_threads(num_threads: t.Threads) -> None:
     2
     >>> roicy.set_num_threads(None)
     """
-    global _set
+    global _set, _default
     count = None if num_threads is None else check(num_threads)
     with _lock:
-        _set = count
+        _set, _default = count, None
 
 
 def check(num_threads: SupportsIndex) -> int:
