@@ -79,7 +79,7 @@ def rotated(sampling_ratio: Any, aligned: Any, clockwise: Any) -> Rule:
     return Rule("rotated", ratio, aligned, clockwise=clockwise)
 
 
-def one_sample(method: Any, inclusive: bool = False) -> Rule:
+def one_sample(method: Any, ends_on_corner: bool = False) -> Rule:
     """Check the parameters of crop_and_resize, and return its rule."""
     method = _arguments.choice("method", method, ("bilinear", "nearest"))
-    return Rule(method, 1, inclusive=inclusive)
+    return Rule(method, 1, ends_on_corner=ends_on_corner)

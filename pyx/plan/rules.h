@@ -34,16 +34,16 @@
 enum rule_kind { RULE_KINDS(RULE_KIND) RULE_COUNT };
 
 /* The fields of a rule.  All are ints: calls compare them, and the GPU takes them, as a row of
-   int32.  By `inclusive` the pixel of the second corner belongs to a box of whole pixels, and the
-   last of single samples lies on that corner, however
-   sizes of bins round. */
+   int32. */
 #define RULE_FIELDS(FIELD)                                                                         \
     FIELD(kind)                                                                                    \
     FIELD(sampling_ratio) /* samples per bin and axis; 0 or less: ceil(size of a bin) */           \
-    FIELD(aligned) /* samples: coordinates are moved by half a pixel, and small boxes keep */      \
-                   /* their size, where others are one pixel wide and high */                      \
-    FIELD(inclusive)                                                                               \
-    FIELD(clockwise) /* turned boxes: angles are clockwise, where y points down */
+    FIELD(aligned)   /* samples: coordinates are moved by half a pixel, and small boxes keep */    \
+                     /* their size, where others are one pixel wide and high */                    \
+    FIELD(inclusive) /* whole pixels: that of the second corner belongs to the box */              \
+    FIELD(ends_on_corner) /* one sample a bin: the last lies on the second corner, however */      \
+                          /* sizes of bins round */                                                \
+    FIELD(clockwise)      /* turned boxes: angles are clockwise, where y points down */
 #define RULE_FIELD(name) int name;
 struct rule {
     RULE_FIELDS(RULE_FIELD)
@@ -184,7 +184,7 @@ RULE_FN void NAME(make_axis)(struct box_axis *axis, const struct rule *rule, dou
     } else if (rule->kind == RULE_BILINEAR || rule->kind == RULE_NEAREST) {
         axis->bin_size = size / (REAL)(bins > 1 ? bins - 1 : 1);
         axis->last_sample = NAME(bin_start)(axis, bins - 1);
-        if (rule->inclusive && bins > 1)
+        if (rule->ends_on_corner && bins > 1)
             axis->last_sample = high * s;
     }
 }

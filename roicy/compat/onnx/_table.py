@@ -231,7 +231,7 @@ _MAX_ROI_POOL = OnnxOp(
 def _cropping(mode: str, extrapolation_value: float) -> Computation:
     crop, node = _crop_and_resize(mode, extrapolation_value), None
     if extrapolation_value == 0:
-        rule = _table.one_sample(mode.lower(), inclusive=True)
+        rule = _table.one_sample(mode.lower(), ends_on_corner=True)
         node = Node(
             _table.CROP_AND_RESIZE, rule, (1, 1), [(1.0, 1.0)], images=2, size=3, normalised=True
         )
