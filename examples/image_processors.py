@@ -1,78 +1,85 @@
-"""Make what the image processors of transformers make, with roicy.resize: equal pixel_values.
+"""Make what an image processor of transformers makes, with roicy.ImageProcessor, and compare.
 
-    python examples/image_processors.py                       # 0 numbers should differ
-    python examples/image_processors.py --calls 20 --threads 2
+    python examples/image_processors.py                        # some networks: 0 should differ
+    python examples/image_processors.py preprocessor_config.json
+    python examples/image_processors.py --calls 20 --threads 1 # times, too
 
-It compares with transformers, if it is installed: with its processors of Pillow, which are those
-without a "Fast" in older versions, and in time with those of torchvision, too.
+It compares with transformers 5 and its two backends, if they are installed.
 """
 
 from __future__ import annotations
 
 import argparse
 import importlib
+import json
 import math
 import time
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 import roicy
 
-CLIP = {
-    "mean": (0.48145466, 0.4578275, 0.40821073), "std": (0.26862954, 0.26130258, 0.27577711),
-    "scale": 1 / 255,
+# What the configs of some checkpoints say beside their class
+CONFIGS: dict[str, dict[str, Any]] = {
+    "CLIP": {"image_processor_type": "CLIPImageProcessor", "size": 336, "crop_size": 336},
+    "SigLIP": {
+        "image_processor_type": "SiglipImageProcessor", "size": {"height": 384, "width": 384},
+    },
+    "SigLIP 2": {"image_processor_type": "Siglip2ImageProcessor"},
+    "ViT": {"image_processor_type": "ViTImageProcessor"},
+    "DINOv2": {
+        "image_processor_type": "BitImageProcessor", "size": {"shortest_edge": 256},
+        "image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.225],
+    },
+    "ConvNeXt": {"image_processor_type": "ConvNextImageProcessor", "size": {"shortest_edge": 224}},
+    "DETR": {"image_processor_type": "DetrImageProcessor"},
+    "RT-DETR": {"image_processor_type": "RTDetrImageProcessor"},
+    "SegFormer": {"image_processor_type": "SegformerImageProcessor"},
+    "Mask2Former": {"image_processor_type": "Mask2FormerImageProcessor"},
+    "SAM": {"image_processor_type": "SamImageProcessor"},
+    "Depth Anything": {
+        "image_processor_type": "DPTImageProcessor", "size": {"height": 518, "width": 518},
+        "ensure_multiple_of": 14, "keep_aspect_ratio": True,
+    },
+    "Qwen2.5-VL": {
+        "image_processor_type": "Qwen2VLImageProcessor", "min_pixels": 3136, "max_pixels": 12845056,
+    },
+    "Qwen3-VL": {
+        "image_processor_type": "Qwen2VLImageProcessor", "patch_size": 16,
+        "size": {"shortest_edge": 65536, "longest_edge": 16777216},
+        "image_mean": [0.5, 0.5, 0.5], "image_std": [0.5, 0.5, 0.5],
+    },
+    "LLaVA 1.5": {
+        "image_processor_type": "LlavaImageProcessor", "size": 336, "crop_size": 336,
+        "do_pad": True,
+    },
+    "LLaVA-NeXT": {
+        "image_processor_type": "LlavaNextImageProcessor", "size": 336, "crop_size": 336,
+    },
+    "LLaVA-OneVision": {"image_processor_type": "LlavaOnevisionImageProcessor"},
+    "SmolVLM": {
+        "image_processor_type": "SmolVLMImageProcessor", "size": {"longest_edge": 2048},
+        "max_image_size": {"longest_edge": 512},
+    },
+    "InternVL": {
+        "image_processor_type": "GotOcr2ImageProcessor", "size": {"height": 448, "width": 448},
+        "crop_to_patches": True, "image_mean": [0.485, 0.456, 0.406],
+        "image_std": [0.229, 0.224, 0.225],
+    },
+    "Pixtral": {"image_processor_type": "PixtralImageProcessor"},
+    "Gemma 3": {
+        "image_processor_type": "Gemma3ImageProcessor", "size": {"height": 896, "width": 896},
+    },
+    "MiniCPM-V 4.6": {"image_processor_type": "MiniCPMV4_6ImageProcessor"},
+    "Donut": {
+        "image_processor_type": "DonutImageProcessor", "size": {"height": 1280, "width": 960},
+    },
 }  # fmt: skip
-HALVES = {"mean": 0.5, "std": 0.5, "scale": 1 / 255}
+BACKENDS = ("torchvision", "pil")
 SIZES = [(1080, 1920), (3024, 4032), (768, 1024), (480, 360)]
-
-
-def clip(picture: np.ndarray, size: int = 224) -> np.ndarray:
-    """The shorter side becomes `size` pixels, and the middle is kept."""
-    height, width = picture.shape[:2]
-    short = min(height, width)
-    resized = int(size * height / short), int(size * width / short)
-    top, left = (resized[0] - size) // 2, (resized[1] - size) // 2
-    return roicy.resize(picture, size, content=(-top, -left, *resized), **CLIP)
-
-
-def siglip(picture: np.ndarray, size: int = 224) -> np.ndarray:
-    return roicy.resize(picture, size, **HALVES)
-
-
-def vit(picture: np.ndarray, size: int = 224) -> np.ndarray:
-    return roicy.resize(picture, size, filter="bilinear", **HALVES)
-
-
-def smart_resize(
-    height: int, width: int, unit: int = 28, least: int = 56 * 56, most: int = 28 * 28 * 1280
-) -> tuple[int, int]:
-    """Return a size of nearly the same aspect, of whole units, with at least and at most so many
-    pixels.
-    """
-    rows, columns = round(height / unit), round(width / unit)
-    if rows * columns * unit**2 > most:
-        by = math.sqrt(height * width / most) * unit
-        rows, columns = max(1, math.floor(height / by)), max(1, math.floor(width / by))
-    elif rows * columns * unit**2 < least:
-        by = math.sqrt(least / (height * width)) / unit
-        rows, columns = math.ceil(height * by), math.ceil(width * by)
-    return rows * unit, columns * unit
-
-
-def qwen2_vl(picture: np.ndarray) -> np.ndarray:
-    """Patches of 14 pixels, 2 x 2 of which are merged, of a video of two equal frames."""
-    size = smart_resize(*picture.shape[:2])
-    return roicy.resize(picture, size, patch=14, merge=2, repeat=2, **CLIP)[0]
-
-
-PROCESSORS: dict[str, tuple[Callable[[np.ndarray], np.ndarray], str, str]] = {
-    "CLIP": (clip, "clip", "CLIPImageProcessor"),
-    "SigLIP": (siglip, "siglip", "SiglipImageProcessor"),
-    "ViT": (vit, "vit", "ViTImageProcessor"),
-    "Qwen2-VL": (qwen2_vl, "qwen2_vl", "Qwen2VLImageProcessor"),
-}
 
 
 def photograph(height: int, width: int) -> np.ndarray:
@@ -84,59 +91,71 @@ def photograph(height: int, width: int) -> np.ndarray:
     return np.clip(picture, 0, 255).astype(np.uint8)
 
 
-def least(calls: dict[str, Callable[[], object]], times: int) -> dict[str, float]:
+def theirs(config: dict[str, Any], backend: str) -> Callable[[np.ndarray], Any] | None:
+    """Return the image processor of transformers, if it is installed."""
+    name = config["image_processor_type"].removesuffix("Fast") + "Pil" * (backend == "pil")
+    try:
+        auto = importlib.import_module("transformers.models.auto.image_processing_auto")
+        made = auto.get_image_processor_class_from_name(name)(**config)
+    except (AttributeError, ImportError, TypeError):
+        return None
+    return lambda picture: made(picture, return_tensors="np")
+
+
+def differing(ours: dict[str, Any], others: Any) -> int:
+    """Return how many numbers differ, of all arrays."""
+    return sum(
+        np.count_nonzero(np.asarray(others[key]) != np.asarray(value))
+        for key, value in ours.items()
+    )
+
+
+def least(calls: list[Callable[[], object]], times: int) -> list[float]:
     """Return the least of many times of each call, in ms; they take turns."""
-    found = dict.fromkeys(calls, math.inf)
+    found = [math.inf] * len(calls)
     for _ in range(times):
-        for name, call in calls.items():
+        for i, call in enumerate(calls):
             start = time.perf_counter()
             call()
-            found[name] = min(found[name], 1e3 * (time.perf_counter() - start))
+            found[i] = min(found[i], 1e3 * (time.perf_counter() - start))
     return found
 
 
-def theirs(folder: str, name: str) -> dict[str, Callable[[np.ndarray], np.ndarray]]:
-    """Return the processors of transformers: that of Pillow, and if there is one of torchvision."""
-    package = f"transformers.models.{folder}.image_processing"
-    try:
-        pillow = getattr(importlib.import_module(f"{package}_pil_{folder}"), name + "Pil")()
-        others = {"torchvision": getattr(importlib.import_module(f"{package}_{folder}"), name)()}
-    except ImportError:  # before version 5
-        pillow, others = getattr(importlib.import_module(f"{package}_{folder}"), name)(), {}
-    return {
-        key: lambda picture, one=one: np.asarray(one(picture, return_tensors="pt")["pixel_values"])
-        for key, one in {"Pillow": pillow, **others}.items()
-    }
+def compare(name: str, config: dict[str, Any], picture: np.ndarray, calls: int) -> None:
+    """Print how many numbers differ from each backend, and times."""
+    height, width = picture.shape[:2]
+    for backend in BACKENDS:
+        ours = roicy.ImageProcessor.from_config(config, backend=backend)
+        result = ours(picture)
+        said = f"{name}, {height} x {width}, {backend}: {np.shape(result['pixel_values'])}"
+        if (other := theirs(config, backend)) is not None:
+            said += f", {differing(result, other(picture))} numbers differ"
+        timed = [partial(one, picture) for one in (ours, other) if one is not None]
+        if calls:
+            took = least(timed, calls)
+            said += f", {took[0]:.2f} ms"
+            if other is not None:
+                said += f", theirs {took[1]:.2f} ms, {took[1] / took[0]:.1f} times"
+        print(said, flush=True)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("configs", nargs="*", help="files; by default some networks")
     parser.add_argument("--calls", type=int, default=0, help="calls that are timed")
-    parser.add_argument("--threads", type=int, default=1, help="of roicy and of torch")
+    parser.add_argument("--threads", type=int, default=1, help="of roicy and of PyTorch")
     options = parser.parse_args()
     roicy.set_num_threads(options.threads)
-    pictures = [photograph(*size) for size in SIZES]
-    for name, (ours, folder, processor) in PROCESSORS.items():
-        try:
-            others = theirs(folder, processor)
-        except ImportError:
-            others = {}
-        if "torchvision" in others:
-            import torch
-
-            torch.set_num_threads(options.threads)
-        for picture in pictures:
-            result = ours(picture)
-            height, width = picture.shape[:2]
-            said = f"{name}, {height} x {width}: {result.shape}"
-            if others:
-                differ = np.count_nonzero(others["Pillow"](picture) != result)
-                said += f", {differ} numbers differ from Pillow's"
-            if options.calls:
-                calls = {"roicy": ours, **others}
-                took = least({k: partial(f, picture) for k, f in calls.items()}, options.calls)
-                said += "".join(f", {key} {value:.1f} ms" for key, value in took.items())
-            print(said, flush=True)
+    try:
+        importlib.import_module("torch").set_num_threads(options.threads)
+    except ImportError:
+        pass
+    configs = CONFIGS
+    if options.configs:
+        configs = {path: json.load(open(path, encoding="utf-8")) for path in options.configs}
+    for name, config in configs.items():
+        for size in SIZES:
+            compare(name, config, photograph(*size), options.calls)
 
 
 if __name__ == "__main__":

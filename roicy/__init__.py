@@ -28,8 +28,12 @@ from .operators import (
 )  # fmt: skip
 from .prototypes import prototype_masks
 
+TYPE_CHECKING = False  # as of typing, which takes time to import
+if TYPE_CHECKING:
+    from .processors import ImageProcessor
+
 __all__ = [
-    "__version__", "crop", "crop_and_resize", "crop_and_resize_backward",
+    "ImageProcessor", "__version__", "crop", "crop_and_resize", "crop_and_resize_backward",
     "crop_and_resize_backward_boxes", "crop_lines", "deformable_attention",
     "deformable_attention_backward", "get_num_threads", "label_map", "label_segments",
     "multiscale_roi_align",
@@ -47,15 +51,16 @@ __all__ = [
     "roi_pool", "roi_pool_backward", "set_num_threads", "show_config",
 ]  # fmt: skip
 
-# What is read where somebody asks for it, since it needs another package, and where it lies.
-_LATER = {"ThreadpoolController": "_machine._threadpoolctl"}
+# What is read where somebody asks for it, since it takes time or needs another package.
+_LATER = {"ImageProcessor": "processors", "ThreadpoolController": "_machine._threadpoolctl"}
 
+if not TYPE_CHECKING:
 
-def __getattr__(name: str) -> object:
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    import importlib
+    def __getattr__(name):
+        if name not in _LATER:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        import importlib
 
-    found = getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)
-    globals()[name] = found
-    return found
+        found = getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)
+        globals()[name] = found
+        return found

@@ -331,17 +331,14 @@ def _padded(
         zip(rows.images.tolist(), corners.tolist(), strict=True)
     ):
         frame = frames[image]
-        height, width, channels = frame.shape
+        height, width = frame.shape[:2]
         if x1 >= x2 or y1 >= y2 or (np.abs(rows.values[k]) > MOST).any():
             box = tuple(rows.values[k].tolist())
             raise ValueError(f"boxes[{k}]: {box}, expected sides of at least a pixel")
         top, left, bottom, right = max(y1, 0), max(x1, 0), min(y2, height), min(x2, width)
         inner = frame[top : max(bottom, top), left : max(right, left)]
         if inner.shape[:2] != (y2 - y1, x2 - x1):
-            one = np.empty((y2 - y1, x2 - x1, channels), np.uint8)
-            one[...] = np.resize(colour, channels)  # a channel that is dropped has any colour
-            one[top - y1 :, left - x1 :][: inner.shape[0], : inner.shape[1]] = inner
-            inner = one
+            inner = _surrounded(inner, (y2 - y1, x2 - x1), (top - y1, left - x1), colour)
         arrays.append(inner[None])
     whole = np.array([(0, 0, *one.shape[2:0:-1]) for one in arrays], np.float64).reshape(-1, 4)
     planar = given.planar and all(one.strides[2] == 1 for one in arrays)
@@ -349,6 +346,22 @@ def _padded(
         arrays = [one if one.strides[3] == 1 else np.ascontiguousarray(one) for one in arrays]
     given = given._replace(arrays=tuple(arrays), count=len(arrays), planar=planar)
     return given, arguments.Boxes("upright", whole, np.arange(len(arrays), dtype=np.int32))
+
+
+def _surrounded(
+    inner: np.ndarray, size: tuple[int, int], at: tuple[int, int], colour: np.ndarray
+) -> np.ndarray:
+    """Return pixels in a frame of one colour, of which a channel that is dropped has any."""
+    (height, width, channels), (top, left) = inner.shape, at
+    line = np.tile(np.resize(colour, channels).astype(np.uint8), size[1])
+    rows = np.empty((size[0], len(line)), np.uint8)  # whole rows are copied fastest
+    middle, right = rows[top : top + height], left + width
+    rows[:top], rows[top + height :] = line, line
+    middle[:, : left * channels] = line[: left * channels]
+    middle[:, right * channels :] = line[right * channels :]
+    result = rows.reshape(*size, channels)
+    result[top : top + height, left:right] = inner
+    return result
 
 
 def _groups(given: arguments.Frames, count: int) -> Iterator[tuple[arguments.Frames, int, int]]:

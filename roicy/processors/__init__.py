@@ -1,0 +1,299 @@
+"""Image processors of transformers, from their configs: :class:`ImageProcessor`."""
+
+from __future__ import annotations
+
+import json
+import os
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from .._checks import _arguments
+from .._machine import _memory
+from ..cropping.filters import OF_TORCH
+from ..cropping.resizing import PILLOWS, resize
+from . import pictures as _pictures
+from . import plans as _plans
+from . import table as _table
+
+BACKENDS = ("torchvision", "pil")
+SIZES = (
+    {"height", "width"}, {"shortest_edge"}, {"shortest_edge", "longest_edge"}, {"longest_edge"},
+    {"max_height", "max_width"},
+)  # fmt: skip
+OF_BYTES = ("filter", "arithmetic", "alpha")  # options of calls that make bytes
+SHOWN = (1080, 1920)  # the picture whose calls are printed
+
+
+class ImageProcessor:
+    """Make of pictures what an image processor of transformers makes of them, to the last bit.
+
+    ``ImageProcessor.from_config(path)`` reads a ``preprocessor_config.json``.  A call with pictures
+    gives `pixel_values` and what belongs to them, by calls of :func:`roicy.resize`, which
+    ``print(processor)`` shows.  Neither transformers nor PyTorch is needed.
+
+    See Also
+    --------
+    resize : what it calls
+
+    Examples
+    --------
+    >>> import numpy as np, roicy
+    >>> processor = roicy.ImageProcessor.from_config(
+    ...     {"image_processor_type": "CLIPImageProcessor", "size": 336, "crop_size": 336})
+    >>> picture = np.full((1080, 1920, 3), 128, np.uint8)  # RGB
+    >>> processor(picture)["pixel_values"].shape
+    (1, 3, 336, 336)
+    >>> processor.calls(1080, 1920)
+    ['roicy.resize(picture, (336, 336), content=(0, -130, 336, 597))']
+    """
+
+    def __init__(self, name: str, settings: dict[str, Any], backend: str):
+        self.name, self.backend, self._row = name, backend, _table.ROWS[name]
+        self._settings = SimpleNamespace(name=name, torch=backend == "torchvision", **settings)
+        self._options = self._in_common()
+
+    @classmethod
+    def from_config(
+        cls, config: str | os.PathLike[str] | dict[str, Any], *, backend: str = "torchvision",
+        ignore: tuple[str, ...] = (),
+    ) -> ImageProcessor:  # fmt: skip
+        """Return the image processor of a config.
+
+        Parameters
+        ----------
+        config : str, path or dict
+            A ``preprocessor_config.json``, its folder, or what is in it.
+        backend : {"torchvision", "pil"}, optional
+            Whose numbers are made: those of the class that transformers takes where torchvision is
+            installed, which is the default, or of the one for Pillow.
+        ignore : tuple of str, optional
+            Keys that are not known, and do not matter.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a class, a key or a value is not known.  The message says what is known.
+        OSError
+            If the file cannot be read.
+
+        Examples
+        --------
+        >>> import roicy
+        >>> roicy.ImageProcessor.from_config({"image_processor_type": "ViTImageProcessor"}).name
+        'ViTImageProcessor'
+        """
+        _arguments.choice("backend", backend, BACKENDS)
+        given = _read(config)
+        name = _name(given)
+        row = _table.ROWS[name]
+        given = {row.renamed.get(key, key): value for key, value in given.items()}
+        unknown = tuple(sorted(given.keys() - row.defaults.keys() - _table.IDLE - {*ignore}))
+        if unknown:
+            raise ValueError(
+                f"config: {', '.join(unknown)}, expected keys that {name} knows: "
+                f"{', '.join(sorted(row.defaults))}; where it does not matter, pass "
+                f"ignore={unknown!r}"
+            )
+        settings = {
+            key: default if given.get(key) is None else given[key]
+            for key, default in row.defaults.items()
+        }
+        return cls(name, _standard(name, settings, given), backend)
+
+    def __call__(
+        self, pictures: Any, *, out: np.ndarray | None = None, num_threads: int | None = None
+    ) -> dict[str, Any]:
+        """Return `pixel_values` of pictures, and what belongs to them.
+
+        Parameters
+        ----------
+        pictures : a picture, or list of pictures or of lists of pictures
+            Arrays of uint8, (H, W), (H, W, C), (C, H, W) or (N, H, W, C), or PIL pictures, of any
+            sizes.  They become RGB, on white, where the class makes them so.  As by the class, no
+            orientation of EXIF is followed: pass ``ImageOps.exif_transpose(picture)``.
+        out : ndarray, optional
+            Where `pixel_values` are written.
+        num_threads : int, optional
+            At most as many threads are used; by default :func:`roicy.get_num_threads`.
+
+        Returns
+        -------
+        dict
+            "pixel_values", and what else the class gives, such as "image_grid_thw", as arrays.
+            Pictures that became of different sizes, and are not padded, are a list of arrays.
+
+        Raises
+        ------
+        TypeError, ValueError
+            If a picture is not one of bytes, or has other channels than the config has means.
+        """
+        c, row = self._settings, self._row
+        samples = [
+            [_pictures.taken(one, c.do_convert_rgb, c.torch) for one in sample]
+            for sample in _pictures.nested(pictures, hasattr(c, "max_image_size"))
+        ]
+        plans = [[self._plan(*one.shape, len(sample)) for one in sample] for sample in samples]
+        flat = [one for sample in samples for one in sample]
+        batch, dtype = row.batch(plans, c, row.mask), self._options.get("dtype", "float32")
+        if isinstance(batch.shape, list):
+            if out is not None:
+                raise ValueError(f"out: an array, expected None for pictures of {batch.shape}")
+            values: Any = [np.zeros(shape, dtype) for shape in batch.shape]
+        elif out is None and batch.zeros:
+            values = np.zeros(batch.shape, dtype)
+        else:
+            values = _memory.result(out, batch.shape, (np.dtype(dtype),), flat)
+            if batch.zeros:
+                values[...] = 0
+        all_plans = [plan for sample in plans for plan in sample]
+        for picture, plan, part in zip(flat, all_plans, batch.parts(values), strict=True):
+            self._make(picture, plan, part, num_threads)
+        return {"pixel_values": values if out is None else out, **batch.facts}
+
+    def calls(self, height: int, width: int) -> list[str]:
+        """Return the calls of :func:`roicy.resize` for an RGB picture, as text.
+
+        What the last of them have in common, ``print`` shows.
+        """
+        plan, name, said = self._plan(height, width, 3, 1), "picture", []
+        common = {key: self._options[key] for key in OF_BYTES if key in self._options}
+        for call in (*plan.before, *plan.calls):
+            options = call.options
+            if call in plan.before:
+                options = {**options, **common, "dtype": "uint8", "channels": "last"}
+            source = "numpy.rot90(picture, 3)" if plan.turned and not said else name
+            text = "".join(f", {key}={value!r}" for key, value in options.items())
+            text = f"roicy.resize({source}, {call.size}{text})"
+            said.append(f"picture = {text}[0]" if call in plan.before else text)
+        return said
+
+    def __repr__(self) -> str:
+        common = ", ".join(f"{key}={value!r}" for key, value in self._options.items())
+        return "\n".join([
+            f"ImageProcessor of {self.name}, backend={self.backend!r}",
+            f"  a picture of {SHOWN[0]} x {SHOWN[1]} pixels:",
+            *(f"    {call}" for call in self.calls(*SHOWN)),
+            f"  the last of them with {common}",
+        ])  # fmt: skip
+
+    def _in_common(self) -> dict[str, Any]:
+        """Return the options of all calls that make pixel_values."""
+        c = self._settings
+        known = {n: name for n, name in PILLOWS.items() if not c.torch or name in OF_TORCH}
+        if c.resample not in known:
+            expected = ", ".join(f"{number} ({name})" for number, name in known.items())
+            raise ValueError(f"resample: {c.resample!r}, expected {expected}")
+        options: dict[str, Any] = {"filter": known[c.resample]}
+        options["arithmetic"] = "torch" if c.torch else "pillow"
+        if c.do_rescale:
+            options["scale"] = c.rescale_factor
+        if c.do_normalize:
+            for key, value in (("mean", c.image_mean), ("std", c.image_std)):
+                options[key] = tuple(value) if isinstance(value, list) else value
+        if not c.do_rescale and not c.do_normalize:
+            options["dtype"] = "uint8"
+        return options
+
+    def _plan(self, height: int, width: int, channels: int, together: int) -> _plans.Plan:
+        for key, name in (("mean", "image_mean"), ("std", "image_std")):
+            value = self._options.get(key)
+            if isinstance(value, tuple) and len(value) != channels:
+                raise ValueError(
+                    f"pictures: one of {channels} channel{'s' * (channels > 1)}, expected "
+                    f"{len(value)}, as {name} has, since {self.name} makes pictures RGB only if "
+                    "do_convert_rgb says so; pass picture.convert('RGB')"
+                )
+        c = self._settings
+        c = SimpleNamespace(**vars(c), several=together > 1) if together > 1 else c
+        return self._row.plan(c, height, width, channels)
+
+    def _make(
+        self, picture: np.ndarray, plan: _plans.Plan, part: np.ndarray, threads: int | None
+    ) -> None:
+        """Make the calls of one picture; part: where it goes."""
+        options = self._options | {"num_threads": threads}
+        if not self._settings.torch and picture.shape[2] in (2, 4):
+            options["alpha"] = "pillow"
+        of_bytes = {key: options[key] for key in (*OF_BYTES, "num_threads") if key in options}
+        of_bytes |= {"dtype": "uint8", "channels": "last"}
+        picture = np.rot90(picture, 3) if plan.turned else picture
+        for call in plan.before:
+            picture = resize(picture, call.size, **of_bytes, **call.options)[0]
+        if plan.patch:
+            made = [resize(picture, call.size, **options, **call.options) for call in plan.calls]
+            part[...] = np.concatenate(
+                [_plans.in_columns(one, plan.patch) for some in made for one in some], axis=-1
+            )
+            return
+        call, target = plan.calls[0], part[None]
+        if part.ndim == 3:  # a picture, which may lie in padding
+            (top, left), (height, width) = plan.at, call.size
+            target = target[:, :, top : top + height, left : left + width]
+        elif part.ndim == 4 and "tiles" not in call.options:  # of boxes
+            target = part
+        resize(picture, call.size, out=target, **options, **call.options)
+
+
+def _read(config: Any) -> dict[str, Any]:
+    """Return what is in a config; of a processor's the image processor's."""
+    if isinstance(config, (str, os.PathLike)):
+        path = os.fspath(config)
+        if os.path.isdir(path):
+            path = os.path.join(path, "preprocessor_config.json")
+        with open(path, encoding="utf-8") as file:
+            config = json.load(file)
+    if isinstance(config, dict) and isinstance(config.get("image_processor"), dict):
+        config = config["image_processor"]
+    if not isinstance(config, dict):
+        raise TypeError(f"config: {config!r}, expected a path or a dict")
+    return config
+
+
+def _name(config: dict[str, Any]) -> str:
+    """Return the class of a config, by its name in version 5 of transformers."""
+    name = config.get("image_processor_type") or config.get("feature_extractor_type")
+    short = str(name).replace("FeatureExtractor", "ImageProcessor")
+    short = short.removesuffix("Fast").removesuffix("Pil")
+    if short not in _table.ROWS:
+        why = f", which {_table.REFUSED[short]}" if short in _table.REFUSED else ""
+        raise ValueError(
+            f"image_processor_type: {name!r}{why}, expected one of {', '.join(_table.ROWS)}"
+        )
+    return short
+
+
+def _standard(name: str, settings: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """Return settings whose sizes are dicts, as transformers makes them."""
+    most, size = settings.pop("max_size", None), settings["size"]
+    if name == "DonutImageProcessor" and isinstance(size, (list, tuple)):
+        size = size[::-1]
+    for key, pixels in (("shortest_edge", "min_pixels"), ("longest_edge", "max_pixels")):
+        if settings.get(pixels) is not None:
+            size = {k: v for k, v in size.items() if k != pixels} | {key: settings[pixels]}
+    if settings.get("use_square_size"):
+        size = 224
+        settings["default_to_square"] = True
+    if given.get("size") is None and "size_divisor" in settings and most:
+        size = size | {"longest_edge": most}
+    settings["size"] = _size("size", size, settings["default_to_square"], most)
+    for key in ("crop_size", "pad_size"):
+        settings[key] = _size(key, settings[key], True, None)
+    return settings
+
+
+def _size(name: str, value: Any, square: bool, most: int | None) -> dict[str, int] | None:
+    if isinstance(value, int) and not isinstance(value, bool):
+        edges = {"shortest_edge": value} | ({"longest_edge": most} if most else {})
+        value = {"height": value, "width": value} if square else edges
+    elif isinstance(value, (list, tuple)) and len(value) == 2:
+        value = {"height": value[0], "width": value[1]}
+    if value is None:
+        return None
+    if not isinstance(value, dict) or set(value) not in SIZES:
+        expected = ", or ".join(" and ".join(sorted(keys)) for keys in SIZES)
+        raise ValueError(f"{name}: {value!r}, expected a dict with {expected}")
+    for key, side in value.items():
+        _arguments.integer(f"{name}[{key!r}]", side, 1, 1 << 40)
+    return value

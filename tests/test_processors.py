@@ -1,0 +1,216 @@
+"""roicy.ImageProcessor against the image processors of transformers, and what they made before."""
+
+import hashlib
+import importlib
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import ISAS, assert_refused
+from processed import BACKENDS, CASES, differing, image_of, noise, pictures
+
+import roicy
+from roicy.processors import table
+
+RECORDED = json.loads((Path(__file__).with_name("data") / "processors.json").read_text())
+SMALL = [noise(70, 90), noise(61, 33), noise(28, 120)]
+
+
+def digest(array):
+    """Return the type, the shape and a hash of an array."""
+    array = np.asarray(array)
+    little = array.astype(array.dtype.newbyteorder("<"))
+    return [array.dtype.name, list(array.shape), hashlib.sha256(little.tobytes()).hexdigest()[:16]]
+
+
+def processor_of(number, backend):
+    name, options = CASES[number]
+    return roicy.ImageProcessor.from_config(
+        {"image_processor_type": name, **options}, backend=backend
+    )
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("number", range(len(CASES)))
+def test_recorded(number, backend, isa):
+    """Numbers have the bits that transformers made."""
+    processor = processor_of(number, backend)
+    for i, picture in enumerate(SMALL[: 1 if isa == "baseline" else 2]):
+        got = processor(picture, num_threads=1 + i)
+        want = RECORDED[f"{number} {backend} {i}"]
+        assert {key: digest(value) for key, value in got.items()} == want
+
+
+def test_all_classes_are_recorded():
+    assert {name for name, _ in CASES} == set(table.ROWS)
+
+
+@pytest.fixture(scope="module")
+def transformers():
+    """Return what makes an image processor of transformers 5."""
+    pytest.importorskip("torchvision")
+    found = pytest.importorskip("transformers")
+    if int(found.__version__.split(".")[0]) < 5:
+        pytest.skip("transformers has other classes")
+    auto = importlib.import_module("transformers.models.auto.image_processing_auto")
+
+    def made(number, backend):
+        name, options = CASES[number]
+        name += "Pil" * (backend == "pil")
+        return auto.get_image_processor_class_from_name(name)(**options)
+
+    return made
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("number", range(0, len(CASES), 3))
+def test_transformers(number, backend, transformers):
+    """A batch of pictures of different sizes, or each picture where theirs cannot be a batch."""
+    theirs, ours = transformers(number, backend), processor_of(number, backend)
+    assert differing(theirs(list(SMALL)), ours(list(SMALL))) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("number", range(len(CASES)))
+def test_forty_pictures(number, backend, transformers, isa):
+    """1 x 1 pixel to 12 megapixels, of all modes; what is refused is refused by theirs, too."""
+    theirs, ours = transformers(number, backend), processor_of(number, backend)
+    for name, picture in pictures(large=isa == ISAS[0]):
+        try:
+            got = ours([picture])
+        except (TypeError, ValueError) as error:
+            if "expected uint8" in str(error) or "misreads" in str(error):
+                continue  # of 1 and 16 bits, where they are not made RGB
+            with pytest.raises((TypeError, ValueError, RuntimeError)):
+                theirs([picture])
+            continue
+        assert differing(theirs([picture]), got) == 0, name
+
+
+@pytest.mark.parametrize("number", range(len(CASES)))
+def test_batch(number):
+    """Pictures get what they get alone; into memory that is given, with any number of threads."""
+    processor = processor_of(number, "torchvision")
+    given = [SMALL[0], SMALL[0][::-1]]
+    values = processor(given)["pixel_values"]
+    out = np.full(values.shape, 7, values.dtype)
+    assert processor(given, out=out, num_threads=3)["pixel_values"] is out
+    np.testing.assert_array_equal(out, values)
+    alone = [processor(one)["pixel_values"] for one in given]
+    if values.ndim == 5 and "mask" in processor._row.mask:  # a sample of two pictures
+        alone = [np.concatenate([one[0] for one in alone])[None]]
+    axis = -1 if processor.name.startswith("MiniCPM") else 0
+    np.testing.assert_array_equal(np.concatenate(alone, axis=axis), values)
+
+
+@pytest.mark.parametrize("number", range(len(CASES)))
+def test_printed_calls(number):
+    """The calls that are printed make what the processor makes."""
+    processor, picture = processor_of(number, "torchvision"), SMALL[0]
+    values = processor(picture)["pixel_values"].reshape(-1)
+    names = {"roicy": roicy, "picture": picture, "numpy": np}
+    *before, last = processor.calls(*picture.shape[:2])
+    for call in before:
+        if call.startswith("picture = "):
+            exec(call, names)
+    made = eval(last[:-1] + ", **common)", names | {"common": processor._options})
+    if made.size == values.size and not processor.name.startswith("MiniCPM"):
+        np.testing.assert_array_equal(made.reshape(-1), values)
+    assert processor.name in repr(processor)
+    assert repr(processor).count("roicy.resize(") >= 1
+
+
+def test_nested():
+    """Samples of Idefics3 are lists of pictures, and LLaVA-OneVision shows several once each."""
+    nested = [list(SMALL[:2]), [SMALL[2]]]
+    number = next(i for i, (name, _) in enumerate(CASES) if name.startswith("SmolVLM"))
+    got = processor_of(number, "torchvision")(nested)
+    assert len(got["pixel_values"]) == len(got["pixel_attention_mask"]) == 2
+    one = roicy.ImageProcessor.from_config({"image_processor_type": "LlavaOnevisionImageProcessor"})
+    assert one(nested)["batch_num_images"].tolist() == [2, 1]
+    assert one(nested)["pixel_values"].shape[:2] == (3, one([SMALL[2]])["pixel_values"].shape[1])
+
+
+def test_pictures_of_pillow():
+    """Modes become RGB, on white, and arrays may have their channels first."""
+    pytest.importorskip("PIL.Image")
+    processor = roicy.ImageProcessor.from_config({"image_processor_type": "CLIPImageProcessor"})
+    want = processor(noise(40, 50))["pixel_values"]
+    for one in (image_of(noise(40, 50)), np.moveaxis(noise(40, 50), 2, 0), [noise(40, 50)]):
+        np.testing.assert_array_equal(processor(one)["pixel_values"], want)
+    grey = noise(40, 50, 1)
+    want = processor(np.repeat(grey, 3, axis=2))["pixel_values"]
+    for one in (grey, grey[..., 0], image_of(grey)):
+        np.testing.assert_array_equal(processor(one)["pixel_values"], want)
+    clear = np.concatenate([noise(40, 50), np.zeros((40, 50, 1), np.uint8)], axis=2)
+    white = processor(np.full((40, 50, 3), 255, np.uint8))["pixel_values"]
+    for one in (clear, image_of(clear)):
+        np.testing.assert_array_equal(processor(one)["pixel_values"], white)
+
+
+def test_files(tmp_path):
+    config = {"feature_extractor_type": "CLIPFeatureExtractor", "size": 224, "crop_size": 224}
+    path = tmp_path / "preprocessor_config.json"
+    path.write_text(json.dumps(config))
+    want = repr(roicy.ImageProcessor.from_config(config))
+    assert repr(roicy.ImageProcessor.from_config(path)) == want
+    assert repr(roicy.ImageProcessor.from_config(str(tmp_path))) == want
+    within = {"image_processor": {"image_processor_type": "CLIPImageProcessorFast"}}
+    assert roicy.ImageProcessor.from_config(within).name == "CLIPImageProcessor"
+
+
+@pytest.mark.parametrize(
+    "config, message",
+    [
+        ({}, "image_processor_type: None, expected one of BeitImageProcessor, BitImageProcessor"),
+        ({"image_processor_type": "DINOv3ViTImageProcessor"}, "image_processor_type: 'DINOv3ViT"),
+        ({"crop": 3}, "config: crop, expected keys that ViTImageProcessor knows: crop_size, d"),
+        ({"resample": 0}, "resample: 0, expected 1 (lanczos), 2 (bilinear), 3 (bicubic)"),
+        ({"size": {"height": 3}}, "size: {'height': 3}, expected a dict with height and width, or"),
+        ({"size": {"height": 3, "width": 0}}, "size['width']: 0, expected an integer from 1"),
+        ("/nowhere", "[Errno 2]"),
+        (3, "config: 3, expected a path or a dict"),
+    ],
+)
+def test_wrong_configs(config, message):
+    if config and isinstance(config, dict):
+        config = {"image_processor_type": "ViTImageProcessor"} | config
+    with pytest.raises((TypeError, ValueError, OSError), match=re.escape(message)):
+        roicy.ImageProcessor.from_config(config)
+
+
+def test_ignored_keys():
+    config = {"image_processor_type": "ViTImageProcessor", "of_ours": 1, "processor_class": "X"}
+    assert roicy.ImageProcessor.from_config(config, ignore=("of_ours",)).backend == "torchvision"
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"pictures": []}, "pictures: an empty list, expected one picture or more"),
+        ({"pictures": [[SMALL[0]], SMALL[0]]}, "pictures: a list of pictures and of lists"),
+        ({"pictures": np.zeros((4, 4, 3), np.float32)}, "pictures: a array, dtype float32, expec"),
+        ({"pictures": np.zeros((9, 9, 5), np.uint8)}, "pictures: an array of shape (9, 9, 5), "),
+        ({"pictures": noise(9, 9, 1)}, "pictures: one of 1 channel, expected 3, as image_mean"),
+        ({"out": np.zeros((1, 3, 8, 8), np.float32)}, "out: shape (1, 3, 8, 8), expected (1, 3, 2"),
+    ],
+)
+def test_wrong_pictures(options, message):
+    processor = roicy.ImageProcessor.from_config({"image_processor_type": "ViTImageProcessor"})
+    given = {"pictures": SMALL[0]}
+    assert_refused(processor.__call__, given, options, "^" + re.escape(message))
+
+
+def test_import_is_late():
+    """`import roicy` does not import what only image processors need."""
+    program = (
+        "import roicy, sys; assert 'roicy.processors' not in sys.modules; roicy.ImageProcessor"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True)
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        roicy.nothing  # noqa: B018
