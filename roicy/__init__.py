@@ -30,6 +30,7 @@ from .prototypes import prototype_masks
 
 TYPE_CHECKING = False  # as of typing, which takes time to import
 if TYPE_CHECKING:
+    from ._machine._threadpoolctl import ThreadpoolController as ThreadpoolController
     from .processors import ImageProcessor
 
 __all__ = [
