@@ -141,7 +141,8 @@ def label_map(
     that are contiguous, with a height and width of more than 128 together; PyTorch adds in another
     order for others.  Labels are those of all values in the type that is computed in, also where
     values nearly tie.  A number that is not finite has PyTorch's neighbours, too: 0 times infinity
-    is NaN.  Volumes are enlarged along D first and PyTorch does that last, so the last bits of
+    is NaN.  But an axis that keeps its size reads no neighbour, and values are the numbers there.
+    Volumes are enlarged along D first and PyTorch does that last, so the last bits of
     values may differ.
 
     Examples
@@ -430,7 +431,7 @@ class Call:
         return [{"size": list(self.size), "counts": one} for one in found]
 
     def _rule(self) -> tuple[Any, ...]:
-        return (self.names, self.weights, self.bounded, self.threshold, self.nearest)
+        return (self.names, self.weights, self.bounded, self.threshold)
 
     def span(self) -> tuple[int, int]:
         """Return the least and the largest label."""

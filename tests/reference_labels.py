@@ -41,13 +41,18 @@ def positions(extent, pixels, rule, dtype, once, first=0.0):
     return skipped + low, skipped + np.minimum(low + 1, last), dtype(1) - weight, weight
 
 
+def is_single(extent, pixels, rule, first):
+    """Whether pixels are numbers, none between two: an axis that keeps its size reads no other."""
+    return rule == "nearest" or (extent == pixels and first == int(first))
+
+
 def enlarged_along(maps, axis, pixels, rule, once, ends=None):
     """Return maps whose numbers between two ends of an axis are enlarged to some pixels."""
     start, end = (0, maps.shape[axis]) if ends is None else ends
     low, high, *weights = positions(end - start, pixels, rule, maps.dtype.type, once, start)
     first, second = (one.reshape(-1, *[1] * (-1 - axis)) for one in weights)
     a, b = np.take(maps, low, axis), np.take(maps, high, axis)
-    if rule == "nearest":
+    if is_single(end - start, pixels, rule, start):
         return a
     return fused(a, np.broadcast_to(first, a.shape), b * second, once)
 

@@ -32,6 +32,10 @@ SIZES = [  # of maps and of the picture: larger, both ways, smaller, one row, on
     ((1, 1), (3, 4)),
     ((3, 4), (1, 1)),
     ((2, 3), (30, 260)),
+    ((9, 90), (9, 90)),
+    ((9, 70), (60, 70)),
+    ((60, 90), (60, 100)),
+    ((7, 200), (9, 120)),
 ]
 KINDS = ["noise", "smooth", "ties", "plateaus", "constant", "infinite", "huge"]
 
@@ -219,6 +223,21 @@ def test_threshold_and_names(threshold, kind, classes, isa, rng):
         np.int32 if classes > 1 else np.uint8
     )
     assert (roicy.label_map(maps, size, threshold=np.inf)[values < np.inf] == 255).all()
+
+
+@pairs(size=[(9, 90), (9, 300), (60, 90), (9, 130), (13, 90)], ninf=[-np.inf, np.nan],
+       dtype=DTYPES, isa=ISAS)  # fmt: skip
+def test_axes_that_stay(size, ninf, dtype, isa):
+    """What is masked by -inf wins nowhere beside: an axis that keeps its size has no neighbours."""
+    maps = np.zeros((2, 9, 90), dtype)
+    maps[1] = 1
+    maps[1, 4, 30] = ninf
+    labels, values = roicy.label_map(maps, size, values=True)
+    assert_same_bits(roicy.label_map(maps, size), labels)
+    check(labels[None], values[None], maps[None], isa, size)
+    reach = [np.ptp(where) + 1 for where in np.nonzero(~np.isfinite(values) | (values < 1))]
+    for extent, pixels, reached in zip((9, 90), size, reach, strict=True):
+        assert reached == 1 if extent == pixels else reached > 1
 
 
 def test_many_classes(isa, rng):

@@ -18,6 +18,14 @@ struct runs {
     int lacks_memory;
 };
 
+/* Writes a number, and returns where it ends. */
+static inline char *runs_write(char *text, int64_t number) {
+    for (; number < -16 || number > 15; number = (number - (number & 31)) / 32)
+        *text++ = (char)(48 + (32 | (number & 31)));
+    *text++ = (char)(48 + (number & 31));
+    return text;
+}
+
 /* Writes the length of the run that ends, and begins another. */
 static NOINLINE void runs_end(struct runs *runs) {
     if (runs->room - runs->used < 16) {
@@ -30,14 +38,9 @@ static NOINLINE void runs_end(struct runs *runs) {
         runs->text = text;
         runs->room = room;
     }
-    int64_t rest = runs->length - (runs->index > 2 ? runs->before[1] : 0);
-    int more;
-    do {
-        int bits = (int)(rest & 31);
-        rest = (rest - bits) / 32;
-        more = bits & 16 ? rest != -1 : rest != 0;
-        runs->text[runs->used++] = (char)(48 + (bits | (more ? 32 : 0)));
-    } while (more);
+    char *text = runs->text + runs->used;
+    text = runs_write(text, runs->length - (runs->index > 2 ? runs->before[1] : 0));
+    runs->used = (size_t)(text - runs->text);
     runs->before[1] = runs->before[0];
     runs->before[0] = runs->length;
     runs->index++;
@@ -52,6 +55,38 @@ static inline void runs_add(struct runs *runs, int value, int64_t count) {
     if (value != runs->value)
         runs_end(runs);
     runs->length += count;
+}
+
+/* Adds pixels whose values change at some places; value: of the first one. */
+static NOINLINE void runs_add_changes(struct runs *runs, int value, const int32_t *places,
+                                      ptrdiff_t changes, int64_t count) {
+    const size_t needed = runs->used + 8 * (size_t)(changes + 3); /* a length has 7 characters */
+    int64_t at = 0;
+    if (runs->room < needed) {
+        char *text = (char *)realloc(runs->text, 2 * needed);
+        runs->lacks_memory |= !text;
+        runs->text = text ? text : runs->text;
+        runs->room = text ? 2 * needed : runs->room;
+    }
+    if (runs->lacks_memory)
+        return;
+    runs_add(runs, value, 1); /* which ends the run before, if it is of the other value */
+    runs->length--;
+    int64_t length = runs->length, before = runs->before[0], last = runs->before[1];
+    char *text = runs->text + runs->used;
+    for (ptrdiff_t i = 0; i < changes; at = places[i++]) {
+        length += places[i] - at;
+        text = runs_write(text, length - (runs->index + i > 2 ? last : 0));
+        last = before;
+        before = length;
+        length = 0;
+    }
+    runs->used = (size_t)(text - runs->text);
+    runs->before[0] = before;
+    runs->before[1] = last;
+    runs->length = length + count - at;
+    runs->index += changes;
+    runs->value ^= (int)(changes & 1);
 }
 
 /* Adds pixels of values 0 and 1, eight at a time where they are equal. */

@@ -42,19 +42,22 @@ static NOINLINE void labels_axis(struct labels_axis *axis) {
     const int32_t skipped = (int32_t)first;
     const int32_t last = (int32_t)__builtin_ceil(first + extent) - 1 - skipped;
     const REAL before = (REAL)(first - skipped), pixels = (REAL)axis->pixels;
+    const int single =
+        rule == NEAREST || (extent == (double)axis->pixels && first == (double)skipped);
     REAL *low_weight = (REAL *)axis->low_weight, *high_weight = (REAL *)axis->high_weight;
     REAL scale = (REAL)extent / pixels;
     if (rule == ALIGNED)
         scale = axis->pixels > 1 && extent > 1 ? (REAL)(extent - 1) / (REAL)(axis->pixels - 1) : 0;
+    axis->single = single;
     axis->low = skipped;
     axis->last = skipped + last;
     for (ptrdiff_t i = 0; i < axis->pixels; i++) {
-        REAL at =
-            rule == HALF_PIXELS ? FUSED(scale, (REAL)i + (REAL)0.5, (REAL)-0.5) : scale * (REAL)i;
+        REAL at = rule == HALF_PIXELS && !single ? FUSED(scale, (REAL)i + (REAL)0.5, (REAL)-0.5)
+                                                 : scale * (REAL)i;
         at = at + before > 0 ? at + before : 0;
         const int32_t low = at < (REAL)last ? (int32_t)at : last;
         const REAL weight = at - (REAL)low;
-        high_weight[i] = rule == NEAREST ? 0 : weight < 1 ? weight : 1;
+        high_weight[i] = single ? 0 : weight < 1 ? weight : 1;
         low_weight[i] = 1 - high_weight[i];
         axis->at[i] = skipped + low;
     }
@@ -65,6 +68,7 @@ static NOINLINE void labels_axis(struct labels_axis *axis) {
     }
     for (int i = 0; i < LABELS_PAD; i++)
         low_weight[axis->pixels + i] = high_weight[axis->pixels + i] = 0;
+    axis->kept = single && axis->at[axis->pixels - 1] - axis->at[0] == axis->pixels - 1;
 }
 
 /* Reads numbers of a row of a map, and repeats the last one up to `padded`. */
@@ -108,6 +112,55 @@ static FORCE_INLINE void look_at(const REAL *numbers, ptrdiff_t count, REAL *unf
         unfit[x] += numbers[x] * 4 * 0;
 }
 
+/* Lanes of two vectors, by index: the first vector has the first ones.  Gathers are slower. */
+#define SHUFFLES_float 1
+#define SHUFFLES_double 0
+#if TYPED(SHUFFLES) && defined(__AVX512F__)
+#define SHUFFLED(a, b, index) (VECTOR) _mm512_permutex2var_ps(a, (__m512i)(index), b)
+#elif TYPED(SHUFFLES) && defined(__AVX2__)
+#define SHUFFLED(a, b, index)                                                                      \
+    (VECTOR) _mm256_blendv_ps(_mm256_permutevar8x32_ps(a, (__m256i)(index)),                       \
+                              _mm256_permutevar8x32_ps(b, (__m256i)(index)),                       \
+                              (__m256)((index) > VECTOR_LANES - 1))
+#endif
+typedef int32_t unaligned_indices
+    __attribute__((vector_size(VECTOR_BYTES), aligned(sizeof(int32_t)), may_alias));
+
+/* Enlarges numbers along x; numbers: those of a row of a map, from `first` on. */
+static NOINLINE void enlarge_numbers(const struct labels_axis *x, const REAL *numbers,
+                                     ptrdiff_t pixel, ptrdiff_t count, REAL *to) {
+    const int32_t *at = x->at + pixel, first = at[0];
+    const REAL *low_weight = (const REAL *)x->low_weight + pixel;
+    const REAL *high_weight = (const REAL *)x->high_weight + pixel;
+    ptrdiff_t between = x->begin[x->last - x->low] - pixel; /* pixels before the last number */
+    ptrdiff_t i = 0;
+    if (x->single) {
+        for (; i < count; i++)
+            to[i] = numbers[at[i] - first];
+        return;
+    }
+    between = between < 0 ? 0 : between < count ? between : count;
+#ifdef SHUFFLED
+    for (; i + VECTOR_LANES <= between && at[i] + 2 * VECTOR_LANES <= x->last + 1 &&
+           at[i + VECTOR_LANES - 1] - at[i] < 2 * VECTOR_LANES - 1;
+         i += VECTOR_LANES) {
+        const INDICES index = *(const unaligned_indices *)(at + i) - at[i];
+        const VECTOR a = load(numbers + at[i] - first);
+        const VECTOR b = load(numbers + at[i] - first + VECTOR_LANES);
+        const VECTOR high = SHUFFLED(a, b, index + 1) * load(high_weight + i);
+        store(to + i, FUSED_VECTOR(SHUFFLED(a, b, index), load(low_weight + i), high));
+    }
+#endif
+    const ptrdiff_t done = i;
+#pragma omp simd
+    for (i = done; i < between; i++)
+        to[i] = FUSED(numbers[at[i] - first], low_weight[i],
+                      numbers[at[i] - first + 1] * high_weight[i]);
+    for (i = between; i < count; i++)
+        to[i] =
+            FUSED(numbers[at[i] - first], low_weight[i], numbers[at[i] - first] * high_weight[i]);
+}
+
 /* Enlarges a row of all maps along x. */
 static NOINLINE void widen_row(const struct labels *job, const char *maps, int32_t y,
                                ptrdiff_t column, ptrdiff_t count, const struct tile_of_labels *tile,
@@ -115,16 +168,10 @@ static NOINLINE void widen_row(const struct labels *job, const char *maps, int32
     const struct labels_axis *x = job->before + 1;
     const int32_t *at = x->at + column, first = at[0];
     const ptrdiff_t there = x->last + 1 - first, wanted = at[count - 1] - first + 2;
-    const REAL *low_weight = (const REAL *)x->low_weight + column;
-    const REAL *high_weight = (const REAL *)x->high_weight + column;
-    const REAL *line = tile->line;
     for (ptrdiff_t c = 0; c < job->classes; c++, to += job->stride) {
         const char *from = maps + c * job->class_stride + y * job->row + first * job->column;
         read_numbers(job, from, there < wanted ? there : wanted, wanted, tile->line);
-#pragma omp simd
-        for (ptrdiff_t i = 0; i < count; i++)
-            to[i] =
-                FUSED(line[at[i] - first], low_weight[i], line[at[i] - first + 1] * high_weight[i]);
+        enlarge_numbers(x, tile->line, column, count, to);
     }
 }
 
@@ -133,7 +180,8 @@ static NOINLINE void enlarge_row(const struct labels *job, const char *maps, int
                                  ptrdiff_t column, ptrdiff_t count, ptrdiff_t padded,
                                  struct tile_of_labels *tile) {
     const struct labels_axis *axis = job->before;
-    const int32_t low = axis->at[y], lines[2] = {low, low < axis->last ? low + 1 : low};
+    const int32_t low = axis->at[y],
+                  lines[2] = {low, low < axis->last && !axis->single ? low + 1 : low};
     const REAL first = ((const REAL *)axis->low_weight)[y];
     const REAL second = ((const REAL *)axis->high_weight)[y];
     for (int i = 0; i < 2; i++) {
@@ -146,9 +194,12 @@ static NOINLINE void enlarge_row(const struct labels *job, const char *maps, int
         const REAL *a = tile->rows[2 + (lines[0] & 1)] + c * job->stride;
         const REAL *b = tile->rows[2 + (lines[1] & 1)] + c * job->stride;
         REAL *to = tile->rows[y & 1] + c * job->stride;
+        if (axis->single)
+            memcpy(to, a, (size_t)count * sizeof(REAL));
+        else
 #pragma omp simd
-        for (ptrdiff_t i = 0; i < count; i++)
-            to[i] = FUSED(a[i], first, b[i] * second);
+            for (ptrdiff_t i = 0; i < count; i++)
+                to[i] = FUSED(a[i], first, b[i] * second);
         for (ptrdiff_t i = count; i < padded; i++)
             to[i] = to[count - 1];
     }
@@ -203,7 +254,7 @@ static FORCE_INLINE REAL margin_of(REAL number) {
 /* limits[l] = what the largest corner of a class must reach to win a pixel of cell l. */
 static NOINLINE void find_limits(const struct labels *job, const REAL *a, const REAL *b,
                                  REAL threshold, REAL *limits) {
-    const ptrdiff_t next = !job->nearest, classes = job->classes, stride = job->stride;
+    const ptrdiff_t next = !job->x.single, classes = job->classes, stride = job->stride;
     REAL least[LANES];
     for (int l = 0; l < LANES; l++)
         least[l] = threshold;
@@ -231,7 +282,7 @@ static FORCE_INLINE REAL largest_corner(const REAL *a, const REAL *b, ptrdiff_t 
    threshold is the last one.  GCC keeps two arrays of lanes in registers, and not three. */
 static NOINLINE void count_candidates(const struct labels *job, const REAL *a, const REAL *b,
                                       REAL threshold, const REAL *limits, REAL *to) {
-    const ptrdiff_t next = !job->nearest, classes = job->classes, stride = job->stride;
+    const ptrdiff_t next = !job->x.single, classes = job->classes, stride = job->stride;
     REAL count[LANES], sum[LANES];
     for (int l = 0; l < LANES; l++) {
         count[l] = threshold >= limits[l] ? (REAL)1 : 0;

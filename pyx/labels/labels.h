@@ -16,6 +16,7 @@
 #define REAL_LEAST TYPED(LEAST)
 
 #include "cells.inc.h"
+#include "rows.inc.h"
 #include "race.inc.h"
 
 #endif

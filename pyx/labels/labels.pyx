@@ -62,7 +62,7 @@ cdef Labels picture_of(const Job *job, Py_ssize_t i) noexcept nogil:
     call.out += volume * call.out_image + at * job.out_slice
     if call.values != NULL:
         call.values = <char*>call.values + i * call.y.pixels * call.x.pixels * job.size
-    call.mixed = not call.nearest
+    call.mixed = not z.single
     call.beside = job.slice if z.at[at] < z.last else 0
     if job.size == sizeof(double):
         call.slice_weights = [(<double*>z.low_weight)[at], (<double*>z.high_weight)[at]]
@@ -186,7 +186,7 @@ cdef int set_call(Job *job, list kept, given, axes, rule) except -1:
     set_type(job)
     call.names = <const int64_t*>buffer_of(kept, rule[0]).buf
     call.weights = buffer_of(kept, rule[1]).buf
-    call.bounded, call.threshold, call.nearest = rule[2:]
+    call.bounded, call.threshold = rule[2:]
     set_axis(&call.y, kept, axes[0], job.size)
     set_axis(&call.x, kept, axes[1], job.size)
     if len(axes) == 3:
@@ -242,10 +242,10 @@ cdef bytes code_of(const Job *job, Py_ssize_t i):
     return runs.text[:runs.used]
 
 
-cdef int set_codes(Job *job, list kept, int first, int count) except -1:
-    """Have codes made of some labels of each image."""
+cdef int set_codes(Job *job, list kept, int count) except -1:
+    """Have codes made of the labels of each image."""
     cdef Py_ssize_t all_ = job.images * count
-    job.codes.first, job.codes.count = first, count
+    job.codes.count = count
     job.codes.runs = <Runs*>memory_of(kept, all_ * sizeof(Runs), True)
     job.codes.ends = <int64_t*>memory_of(kept, all_ * sizeof(int64_t), True)
     return 0
@@ -304,8 +304,8 @@ def compute(maps, axes, rule, outs, regions, int threads):
     maps: (N, C, h, w) or volumes (N, C, d, h, w), of any strides, with types of two bytes as
     uint16, and NumPy's character of their type; axes: y and x, and then z of volumes, or those of
     an enlargement before, or none: (first, extent, pixels, rule); rule: names (C + 1) of int64,
-    weights (C) of the type that is computed in, whether there is a threshold, the threshold,
-    nearest; outs: (N, H, W) or (N, D, H, W), integers of any strides, and values of this shape in
+    weights (C) of the type that is computed in, whether there is a threshold, the threshold;
+    outs: (N, H, W) or (N, D, H, W), integers of any strides, and values of this shape in
     the order of C, or None; regions, not of volumes: (labels that there are, from 0 on, whether
     they are coded), or None.
     """
@@ -328,7 +328,7 @@ def compute(maps, axes, rule, outs, regions, int threads):
     job.counted = <Region*>memory_of(
         kept, job.images * job.parts * job.regions * sizeof(Region), True)
     if regions[1]:
-        set_codes(&job, kept, 0, <int>job.regions)
+        set_codes(&job, kept, <int>job.regions)
     try:
         run(&job, maps[0].size, threads)
         return [made_regions(&job, i) for i in range(job.images)]
@@ -343,7 +343,8 @@ def codes(maps, axes, rule, int threads):
     cdef Py_ssize_t i
     set_call(&job, kept, maps, axes, rule)
     job.call.itemsize = job.call.out_column = job.parts = job.stripe = 1
-    set_codes(&job, kept, 1, 1)
+    set_codes(&job, kept, 1)
+    job.codes.masks = True
     try:
         run(&job, maps[0].size, threads)
         return [code_of(&job, i) for i in range(job.images)]

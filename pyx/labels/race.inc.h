@@ -5,7 +5,8 @@
 static NOINLINE ptrdiff_t list_candidates(const struct labels *job,
                                           const struct tile_of_labels *tile, const int *slots,
                                           ptrdiff_t x) {
-    const ptrdiff_t next = !job->nearest;
+    const ptrdiff_t next = !job->x.single;
+    const int below = !job->y.single;
     const REAL *a = tile->rows[slots[0]] + x, *b = tile->rows[slots[1]] + x;
     const REAL limit = tile->limits[x];
     ptrdiff_t n = 0;
@@ -16,8 +17,8 @@ static NOINLINE ptrdiff_t list_candidates(const struct labels *job,
         REAL *corners = tile->corners + 4 * n;
         corners[0] = a[0];
         corners[1] = next ? a[1] : 0; /* which is not read, but 0 times infinity were NaN */
-        corners[2] = next ? b[0] : 0;
-        corners[3] = next ? b[1] : 0;
+        corners[2] = below ? b[0] : 0;
+        corners[3] = next && below ? b[1] : 0;
         tile->candidates[n] = (int32_t)c;
         n += !(largest < limit) | !(sum == 0);
     }
@@ -135,13 +136,17 @@ static NOINLINE void label_pixels(const struct labels *job, const struct labels_
     const char *maps = job->maps + part->image * job->image;
     const struct labels_axis *x = &job->x, *y = &job->y;
     const ptrdiff_t stop = x->at[part->x1 - 1] + 1;
+    if (job->dense) {
+        label_rows(job, part, memory);
+        return;
+    }
     for (ptrdiff_t column = x->at[part->x0], next; column < stop; column = next) {
         next = column + job->cells < stop ? column + job->cells : stop;
         const ptrdiff_t columns[2] = {column, next};
         lay_out(job, (char *)memory, &tile);
         for (some.y0 = part->y0; some.y0 < part->y1; some.y0 = some.y1) {
             const int32_t low = y->at[some.y0], after = y->begin[low - y->low + 1];
-            const int32_t high = low < y->last && !job->nearest ? low + 1 : low;
+            const int32_t high = low < y->last && !y->single ? low + 1 : low;
             const int slots[2] = {low & 1, high & 1};
             some.y1 = after < part->y1 ? after : part->y1;
             read_row(job, maps, low, column, next - column, &tile);

@@ -11,6 +11,7 @@ enum { HALF_PIXELS, ALIGNED, NEAREST };
 enum {
     LABELS_TILE = 1 << 19, /* bytes of numbers that a thread keeps, unless there are many classes */
     LABELS_PAD = 16,       /* pixels of an axis that may be computed beyond its last one */
+    LABELS_DENSE = 4,      /* pixels of a cell: all values are computed of smaller ones (R505) */
     LABELS_ROWS = 4        /* rows of a cell that are computed together */
 };
 
@@ -21,6 +22,8 @@ struct labels_axis {
     double first, extent;           /* of the numbers that pixels show */
     int rule;                       /* of the enum above */
     int32_t low, last;              /* the numbers that are there */
+    int single;                     /* all high weights are 0: one number is read for a pixel */
+    int kept;                       /* and pixels are numbers, one by one */
     int32_t *at;                    /* [pixels] */
     int32_t *begin;                 /* [last - low + 2] */
     void *low_weight, *high_weight; /* REAL, [pixels + LABELS_PAD] */
@@ -34,7 +37,6 @@ struct labels {
     ptrdiff_t classes;
     struct labels_axis y, x;
     const struct labels_axis *before; /* [2], y and x: of an enlargement before this one; or NULL */
-    int nearest;
     int mixed;               /* numbers are those of two slices of a volume, times their weights */
     ptrdiff_t beside;        /* from a number to that of the second slice */
     double slice_weights[2]; /* of type REAL */
@@ -46,7 +48,9 @@ struct labels {
     ptrdiff_t out_image, out_row, out_column;
     int itemsize;            /* of labels */
     void *values;            /* REAL, [image][y][x], of winners; or NULL */
-    ptrdiff_t cells, stride; /* cells of a row that a tile holds; from class to class in it */
+    int dense;               /* all values are computed */
+    ptrdiff_t cells, stride; /* cells of a row, or pixels, that a tile holds; from class to class
+                                in it */
 };
 
 /* Pixels of an image. */
@@ -54,13 +58,22 @@ struct labels_part {
     ptrdiff_t image, y0, y1, x0, x1;
 };
 
-/* Sets the size of tiles. */
+/* Sets the size of tiles, and whether all values are computed. */
 static inline void labels_set_tile(struct labels *job, ptrdiff_t size) {
-    const ptrdiff_t lanes = LANE_BYTES / size, last = job->x.pixels - 1;
-    const ptrdiff_t all = job->x.at[last] - job->x.at[0] + 1;
+    const ptrdiff_t lanes = LANE_BYTES / size, width = job->x.pixels, height = job->y.pixels;
+    const ptrdiff_t all = job->x.at[width - 1] - job->x.at[0] + 1;
+    const ptrdiff_t rows = job->y.at[height - 1] - job->y.at[0] + 1;
     ptrdiff_t room = LABELS_TILE / (size * job->classes * (job->before ? 4 : 2));
     room = room > lanes ? room / lanes * lanes : lanes;
     job->cells = room < all ? room : all;
+    job->dense = job->values || (double)width / all * height / rows < LABELS_DENSE;
+    if (job->dense) { /* the numbers of so many pixels are a few more */
+        room = all > width ? room / (all / width + 1) : room;
+        job->cells = room < width ? room > 0 ? room : 1 : width;
+        room = job->cells * (all / width + 1) + 2;
+        job->stride = (room + lanes - 1) / lanes * lanes + lanes;
+        return;
+    }
     /* With few columns each class takes as little as its last cell needs. */
     job->stride = job->cells > lanes ? (job->cells + lanes - 1) / lanes * lanes + lanes : lanes + 1;
 }

@@ -16,6 +16,7 @@ cdef extern from "labels/structs.h":
         double first, extent
         int rule
         int32_t low, last
+        bint single
         int32_t *at
         int32_t *begin
         void *low_weight
@@ -28,7 +29,7 @@ cdef extern from "labels/structs.h":
         Py_ssize_t classes
         LabelsAxis y, x
         const LabelsAxis *before
-        bint nearest, mixed
+        bint mixed
         Py_ssize_t beside
         double[2] slice_weights
         const void *weights
@@ -53,10 +54,12 @@ cdef extern from "labels/regions.h":
         int64_t area, x0, y0, x1, y1
 
     ctypedef struct Codes "struct labels_codes":
-        int32_t first, count
+        int32_t count
         Runs *runs
         int64_t *ends
         int32_t *rows
+        bint masks
+        Region *regions
 
     enum:
         LABELS_TOGETHER            # bytes of a row that are compared at once

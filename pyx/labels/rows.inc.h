@@ -1,0 +1,134 @@
+/* Labels of rows of pixels, all of whose values are computed.  This is faster than to look at cells
+   where a cell has few pixels, and is needed where all values are wanted. */
+
+/* A row of all maps, enlarged along x: class c begins at numbers + c * stride, in bytes. */
+struct wide_row {
+    const char *numbers;
+    ptrdiff_t stride;
+};
+
+/* Whether rows of maps are numbers of type REAL that lie together. */
+static FORCE_INLINE int is_plain(const struct labels *job) {
+    const char kind = sizeof(REAL) == sizeof(double) ? 'd' : 'f';
+    return job->kind == kind && job->column == sizeof(REAL) && !job->before && !job->mixed;
+}
+
+/* Finds or makes a row of all maps, of the pixels of a part. */
+static NOINLINE struct wide_row find_wide_row(const struct labels *job, const char *maps, int32_t y,
+                                              const struct labels_part *part,
+                                              struct tile_of_labels *tile) {
+    const struct labels_axis *x = &job->x;
+    const ptrdiff_t first = x->at[part->x0], pixels = part->x1 - part->x0;
+    const ptrdiff_t wanted = x->at[part->x1 - 1] - first + 2, there = x->last + 1 - first;
+    const ptrdiff_t count = there < wanted ? there : wanted;
+    const char *from = maps + y * job->row + first * job->column;
+    REAL *to = tile->rows[y & 1];
+    const struct wide_row made = {(const char *)to, job->stride * (ptrdiff_t)sizeof(REAL)};
+    if (is_plain(job) && x->kept)
+        return (struct wide_row){from, job->class_stride};
+    if (tile->kept[y & 1] == y)
+        return made;
+    tile->kept[y & 1] = y;
+    if (job->before)
+        enlarge_row(job, maps, y, first, count, count, tile);
+    for (ptrdiff_t c = 0; c < job->classes; c++, from += job->class_stride, to += job->stride) {
+        const REAL *numbers = is_plain(job) ? (const REAL *)from : tile->line;
+        if (job->mixed)
+            mix_numbers(job, from, count, count, tile, to);
+        else if (!job->before && !is_plain(job))
+            read_numbers(job, from, count, count, tile->line);
+        if (job->before || job->mixed)
+            memcpy(tile->line, to, (size_t)count * sizeof(REAL));
+        enlarge_numbers(x, numbers, part->x0, pixels, to);
+    }
+    return made;
+}
+
+/* Returns the values of class c; between: the two rows that they lie between, or one twice. */
+static FORCE_INLINE const REAL *values_of(const struct labels *job, const struct wide_row *between,
+                                          ptrdiff_t c, ptrdiff_t y, ptrdiff_t count, REAL *to) {
+    const REAL *a = (const REAL *)(between[0].numbers + c * between[0].stride);
+    const REAL *b = (const REAL *)(between[1].numbers + c * between[1].stride);
+    const REAL weight = ((const REAL *)job->weights)[c];
+    const REAL low = ((const REAL *)job->y.low_weight)[y];
+    const REAL high = ((const REAL *)job->y.high_weight)[y];
+    if (job->y.single && weight == 1)
+        return a;
+    if (job->y.single)
+#pragma omp simd
+        for (ptrdiff_t i = 0; i < count; i++)
+            to[i] = a[i] * weight;
+    else
+#pragma omp simd
+        for (ptrdiff_t i = 0; i < count; i++)
+            to[i] = FUSED(a[i], low, b[i] * high) * weight;
+    return to;
+}
+
+/* Has a class win where it is largest.  NaN is larger than all else. */
+static NOINLINE void race_row(const REAL *values, REAL number, ptrdiff_t count, REAL *best,
+                              REAL *won) {
+#pragma omp simd
+    for (ptrdiff_t i = 0; i < count; i++) {
+        const REAL v = values[i], old = best[i];
+        const int better = (v > old) | ((v != v) & (old == old));
+        best[i] = better ? v : old;
+        won[i] = better ? number : won[i];
+    }
+}
+
+/* Writes the labels of some pixels; won: the classes of the largest values. */
+static NOINLINE void write_row(const struct labels *job, const REAL *best, const REAL *won,
+                               ptrdiff_t count, int32_t *winners, char *to) {
+    const REAL least = job->bounded ? (REAL)job->threshold : -(REAL)INFINITY;
+    const uint8_t above = (uint8_t)job->names[0], below = (uint8_t)job->names[job->classes];
+    const REAL none = (REAL)job->classes;
+    if (job->classes == 1 && job->itemsize == 1 && job->out_column == 1) {
+        uint8_t *labels = (uint8_t *)to;
+#pragma omp simd
+        for (ptrdiff_t i = 0; i < count; i++)
+            labels[i] = best[i] >= least ? above : below;
+        return;
+    }
+#pragma omp simd
+    for (ptrdiff_t i = 0; i < count; i++)
+        winners[i] = (int32_t)(!job->bounded || best[i] >= least ? won[i] : none);
+    labels_put(job, winners, count, to);
+}
+
+/* Labels pixels of a row. */
+static FORCE_INLINE void label_row(const struct labels *job, const char *maps, ptrdiff_t y,
+                                   const struct labels_part *part, struct tile_of_labels *tile) {
+    const int32_t low = job->y.at[y], high = low < job->y.last && !job->y.single ? low + 1 : low;
+    const struct wide_row between[2] = {find_wide_row(job, maps, low, part, tile),
+                                        find_wide_row(job, maps, high, part, tile)};
+    const ptrdiff_t count = part->x1 - part->x0;
+    REAL *best = tile->unfit[0], *won = tile->unfit[1];
+    const REAL *values = values_of(job, between, 0, y, count, best);
+    if (job->classes > 1 && values != best)
+        memcpy(best, values, (size_t)count * sizeof(REAL));
+    memset(won, 0, (size_t)count * sizeof(REAL));
+    for (ptrdiff_t c = 1; c < job->classes; c++)
+        race_row(values_of(job, between, c, y, count, tile->line), (REAL)c, count, best, won);
+    if (job->classes > 1)
+        values = best;
+    write_row(job, values, won, count, tile->winners,
+              job->out + part->image * job->out_image + y * job->out_row +
+                  part->x0 * job->out_column);
+    if (job->values)
+        memcpy((REAL *)job->values + (part->image * job->y.pixels + y) * job->x.pixels + part->x0,
+               values, (size_t)count * sizeof(REAL));
+}
+
+/* Labels pixels of an image row by row, some columns at a time. */
+static NOINLINE void label_rows(const struct labels *job, const struct labels_part *part,
+                                void *memory) {
+    struct tile_of_labels tile;
+    struct labels_part some = *part;
+    for (some.x0 = part->x0; some.x0 < part->x1; some.x0 = some.x1) {
+        some.x1 = some.x0 + job->cells < part->x1 ? some.x0 + job->cells : part->x1;
+        lay_out(job, (char *)memory, &tile);
+        for (ptrdiff_t y = part->y0; y < part->y1; y++)
+            label_row(job, job->maps + part->image * job->image, y, &some, &tile);
+    }
+}
