@@ -75,7 +75,7 @@ def test_lists_of_boxes_keep_their_images(name, dtype):
 
 @pytest.mark.parametrize("dtype", MANY, ids=str)
 def test_lists_of_boxes_of_pyramids_keep_their_images(dtype):
-    """The same holds for a module and for TorchScript."""
+    """A module keeps the images of listed boxes, and so does TorchScript."""
     count = MANY[dtype]
     maps = torch.arange(count).float().reshape(-1, 1, 1, 1).expand(-1, 1, 4, 4)
     boxes = [torch.tensor([[0, 0, 2, 2]], dtype=dtype)] * count

@@ -183,9 +183,10 @@ cdef inline Py_ssize_t sums_per_box(const Call *call) noexcept nogil:
     return blocks * call.ph * call.pw if call.position_sensitive else blocks
 
 
-cdef inline void add_partial_sums(Call *call, const double *sums, Py_ssize_t rows) noexcept nogil:
+cdef inline void add_partial_sums(Call *call, const double *sums) noexcept nogil:
     """Add up the partial sums [sums_per_box][rows][numbers of a box] of the boxes of a step."""
     cdef Py_ssize_t level, i, row = 0, groups = sums_per_box(call), group, at
+    cdef Py_ssize_t rows = call.jobs.slopes.box_count
     cdef int numbers = call.boxes.width, n
     cdef const LevelJob *job
     cdef double total
@@ -204,23 +205,20 @@ cdef inline void add_partial_sums(Call *call, const double *sums, Py_ssize_t row
             row += 1
 
 
-cdef inline double *make_partial_sums(Call *call, Py_ssize_t *rows) noexcept nogil:
-    """Return zeros for the partial sums of the boxes of a step; rows: set to how many boxes."""
-    cdef Py_ssize_t level
+cdef inline double *make_partial_sums(Call *call) noexcept nogil:
+    """Return zeros for the partial sums of a step, and tell each level where its own begin."""
+    cdef Py_ssize_t level, rows = 0, row = 0
     cdef double *sums
-    rows[0] = 0
     for level in range(call.levels):
-        rows[0] += call.jobs[level].tables.count
-    sums = <double*>calloc(max(sums_per_box(call) * rows[0], 1), call.boxes.width * sizeof(double))
+        rows += call.jobs[level].tables.count
+    sums = <double*>calloc(max(sums_per_box(call) * rows, 1), call.boxes.width * sizeof(double))
     if sums == NULL:
-        fail(NO_MEMORY, "no memory for the gradients of %zd boxes", rows[0])
+        fail(NO_MEMORY, "no memory for the gradients of %zd boxes", rows)
         return NULL
-    rows[0] = 0
     for level in range(call.levels):
-        call.jobs[level].slopes.partial_sums = sums + rows[0] * call.boxes.width
-        rows[0] += call.jobs[level].tables.count
-    for level in range(call.levels):
-        call.jobs[level].slopes.box_count = rows[0]
+        call.jobs[level].slopes.partial_sums = sums + row * call.boxes.width
+        call.jobs[level].slopes.box_count = rows
+        row += call.jobs[level].tables.count
     return sums
 
 
@@ -229,17 +227,16 @@ cdef inline double *make_partial_sums(Call *call, Py_ssize_t *rows) noexcept nog
 cdef inline int run_step(Call *call) noexcept nogil:
     """Carry out the step that is planned; gradients of boxes are added up after its tasks."""
     cdef double *sums = NULL
-    cdef Py_ssize_t rows
     cdef int failed
     call.ready = False
     if call.purpose == GRAD_BOXES:
-        sums = make_partial_sums(call, &rows)
+        sums = make_partial_sums(call)
         if sums == NULL:
             return -1
     failed = run_tasks(call, call.tasks.count, call.threads, call.scratch_bytes, run_task,
                        call.team)
     if sums != NULL and not failed:
-        add_partial_sums(call, sums, rows)
+        add_partial_sums(call, sums)
     free(sums)
     return failed
 

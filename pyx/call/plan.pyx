@@ -2,8 +2,8 @@
 """Plan: the call that Python's arguments describe; the door of arrays.
 
 A plan normalises its arguments.  It takes plain ones as they are; all others go through
-roicy/_checks, which converts them or says what is wrong.  call.pxd does the rest,
-without Python's lock if there is much to do.
+roicy/_checks, which converts them or says what is wrong.  call.pxd does the rest, without Python's
+lock if there is much to do.
 """
 cimport cython
 from cpython.buffer cimport PyBuffer_IsContiguous, PyBuffer_Release

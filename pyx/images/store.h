@@ -6,9 +6,8 @@
 #include "images/structs.h"
 #include "simd/simd.h"
 
-/* Completes the sums of `count` output columns, which have neither scale nor bias yet, and adds the
-   padding where intervals cover the frame in part; rows: their intervals, or NULL for no
-   padding. */
+/* Completes the sums of `count` output columns, which have neither scale nor bias yet.  Padding is
+   added where intervals cover the frame in part; rows: their intervals, or NULL for none of it. */
 static NOINLINE void crop_complete(const struct sums *to, int count, const struct interval *columns,
                                    const struct interval *rows, const struct crop_pixels *pixels) {
     float cover[CROP_ROWS];

@@ -27,7 +27,7 @@ from plan.sparse cimport count_sparse_taps, max_sparse_taps, sparse_tables
 from plan.structs cimport (
     GRAD_BOXES, PIXEL_SPANS, SAMPLES, SEPARABLE, SPARSE_TAPS, LevelJob, Tables)
 from simd.structs cimport ASSERT, PLANTED
-from threads cimport share_tasks
+from threads cimport run_tasks, share_tasks
 from tuning cimport FEW_TAPS_GAIN, MAX_COLUMNS, SLOPE_BLOCKS
 
 cdef enum:
@@ -428,8 +428,7 @@ cdef inline int transpose_tables(LevelJob *job) noexcept nogil:
     """Add the pixels that each box reads, and the bins and weights of each pixel."""
     cdef Py_ssize_t i, longest = 1
     cdef Tables *tables = &job.tables
-    cdef int32_t *next_bin
-    cdef int failed, threads
+    cdef int threads = 1
     tables.counts = <int32_t*>allocate(tables, 2 * tables.count, sizeof(int32_t))
     tables.pixels = <int32_t*>allocate(tables, tables.taps, sizeof(int32_t))
     tables.pixel_spans = <int32_t*>allocate(tables, 2 * tables.taps, sizeof(int32_t))
@@ -437,16 +436,12 @@ cdef inline int transpose_tables(LevelJob *job) noexcept nogil:
     tables.bin_weight = allocate(tables, tables.taps, job.call.itemsize)
     for i in range(0, 4 * tables.count, 2):
         longest = max(longest, tables.windows[i + 1] - tables.windows[i])
-    threads = job.call.threads if tables.count * tables.spans_of_box >= MIN_PARALLEL_BINS else 1
-    next_bin = <int32_t*>allocated(threads * longest, sizeof(int32_t))
-    if next_bin == NULL or not all_made(tables):
-        free(next_bin)
+    if not all_made(tables):
         return -1
-    failed = share_tasks(job, (tables.count + BOXES_AT_ONCE - 1) // BOXES_AT_ONCE, threads,
-                         <char*>next_bin, longest * sizeof(int32_t), transpose_some,
-                         job.call.team)
-    free(next_bin)
-    return failed
+    if tables.count * tables.spans_of_box >= MIN_PARALLEL_BINS:
+        threads = job.call.threads
+    return run_tasks(job, (tables.count + BOXES_AT_ONCE - 1) // BOXES_AT_ONCE, threads,
+                     longest * sizeof(int32_t), transpose_some, job.call.team)
 
 
 # ------------------------------------------------------------------------- few taps

@@ -69,7 +69,7 @@ cdef struct Group:               # OrtNodeComputeInfo, and what is ours
     Status (*compute)(void*, void*, void*) noexcept nogil
     void (*release_state)(void*, void*) noexcept nogil
     void *computation            # of roicy/onnxruntime
-    void *node                   # what computes it without Python (AnyNode of calls.pxd), or NULL
+    void *node                   # what computes it without Python (AnyNode of tensors.pxd), or NULL
     void *recipes                # struct Recipes of recipes.pxd where there is no node
 
 cdef struct Kernel:              # OrtKernelImpl, and what is ours

@@ -35,8 +35,8 @@ static FORCE_INLINE void sum_number(REAL *to, const REAL *from, ptrdiff_t row, p
 }
 
 /* Sums the bins of a row, along y and then along x, or with `x_first` the other way round.  Their
-   numbers are written `to_stride` apart.  Bin i, of `count`, reads the plane at start + i * stride.
- */
+   numbers are written `to_stride` apart.  Bin i, of `count`, reads the plane that begins at
+   start + i * stride. */
 static NOINLINE void sum_numbers(void *to, ptrdiff_t to_stride, const struct pixels *planes,
                                  const struct taps *y, const struct taps *x, int x_first) {
     const ptrdiff_t row = planes->stride_y, column = planes->stride_x;

@@ -126,9 +126,8 @@ static NOINLINE void sum_loaded(const struct source *source, const struct lines 
         }
 }
 
-/* Transposes a lane vector of rows of `count` sums, `stride` apart, to lane vectors, `to_stride`
- * apart.
- */
+/* Transposes a lane vector of rows of `count` sums, `stride` apart, to lane vectors that are
+   `to_stride` apart. */
 static FORCE_INLINE void transpose_lines(const REAL *from, ptrdiff_t stride, int count, REAL *to,
                                          ptrdiff_t to_stride) {
     enum { n = VECTOR_LANES };
