@@ -588,3 +588,67 @@ def test_boxes_that_hardly_were_meant(name, boxes, message, recwarn):
     if message:
         assert re.match(message, found[0][0])
         assert found[0][1] == __file__
+
+
+class Growing:
+    """An array that appends to a list, or empties it, when it is read, as another thread may."""
+
+    def __init__(self, array, changed, more):
+        self.array, self.changed, self.more = array, changed, more
+
+    def __array__(self, *_, **__):
+        if self.more:
+            self.changed.extend([self.array] * 40)
+        else:
+            self.changed.clear()
+        return self.array
+
+
+def grown(array, more, count=2):
+    """Return a list of arrays that changes when its first one is read."""
+    changed = []
+    changed += [Growing(array, changed, more), *[array] * (count - 1)]
+    return changed
+
+
+@pytest.mark.parametrize("more", [True, False])
+def test_lists_that_change_meanwhile(more, rng):
+    """A list is what it was when the call began: what kernels have room for was counted then."""
+    map_, box = rng.random((1, 2, 9, 9)), np.array([[0, 1, 4, 5], [2, 2, 8, 9.0]])
+    frame = rng.integers(0, 256, (9, 8, 3), "u1")
+    two, scales = np.concatenate([map_, map_]), [1.0, 0.5]
+    given = {"spatial_scale": scales}
+    calls = [
+        (lambda maps: roicy.multiscale_roi_align(maps, box, 2, **given), map_),
+        (lambda boxes: roicy.roi_align(two, boxes, 2), box),
+        (lambda boxes: roicy.multiscale_roi_align([two, two], boxes, 2, **given), box),
+        (lambda grads: roicy.roi_align_backward_boxes(np.ones((4, 2, 2, 2)), two, grads), box),
+        (lambda frames: roicy.crop(frames, [box, box], 4), frame),
+        (lambda boxes: roicy.crop([frame, frame], boxes, 4), box),
+        (lambda frames: roicy.resize(frames, 4), frame),
+        (lambda boxes: roicy.resize([frame, frame], 4, boxes), box),
+    ]
+    for call, array in calls:
+        expected, got = call([array, array]), call(grown(array, more))
+        for one, other in zip(expected, got, strict=True):
+            np.testing.assert_array_equal(one, other)
+
+
+class Turning(float):
+    """A number that appends to a list when it is read."""
+
+    changed: list
+
+    def __float__(self):
+        self.changed.extend([1.0] * 40)
+        return 0.5
+
+
+def test_scales_that_change_meanwhile(rng):
+    map_, scales = rng.random((1, 2, 9, 9)), [1.0]
+    scales.append(Turning(0.5))
+    scales[1].changed = scales
+    boxes = [[0, 0, 0, 4, 4]]
+    got = roicy.multiscale_roi_align([map_, map_], boxes, 2, spatial_scale=scales)
+    expected = roicy.multiscale_roi_align([map_, map_], boxes, 2, spatial_scale=[1.0, 0.5])
+    np.testing.assert_array_equal(got, expected)

@@ -428,9 +428,6 @@ def test_out_must_not_overlap():
     memory = np.zeros((1, 3, 8, 9), np.float32)
     with pytest.raises(ValueError, match="out: overlaps memory that the call reads"):
         roicy.crop(memory[0].transpose(1, 2, 0), BOX, (8, 9), out=memory)
-    boxes = np.zeros((1, 4))
-    with pytest.raises(ValueError, match="out: overlaps memory that the call reads"):
-        roicy.crop(FRAMES[..., 0], boxes, (2, 4), out=boxes.view(np.float32).reshape(1, 1, 2, 4))
     with pytest.raises(ValueError, match="out: strides .* make its elements share memory"):
         out = np.broadcast_to(np.zeros(4, np.float32), (1, 3, 4, 4))
         out = np.lib.stride_tricks.as_strided(np.zeros(4, np.float32), out.shape, out.strides)

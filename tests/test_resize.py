@@ -213,7 +213,8 @@ def test_alpha(size, pillow, isa):
     options = {"alpha": "pillow", "pillow": version, **BYTES}
     for given, mode in ((frame, "RGBA"), (frame[..., 2:], "LA")):
         picture = image.frombytes(mode, (80, 60), given.tobytes())
-        for box in ((0, 0, 80, 60), (2, 3, 72, 33), (0.5, 1.5, 79.25, 50)):
+        ends = 80 - size[1] % 80, 60 - size[0] % 60, 80, 60  # also where this keeps the size
+        for box in ((0, 0, 80, 60), (2, 3, 72, 33), (0.5, 1.5, 79.25, 50), ends):
             got = roicy.resize(given, size, [box], **options)[0]
             np.testing.assert_array_equal(got, picture.resize(size[::-1], 3, box=box))
         backwards = np.ascontiguousarray(given[..., ::-1])[..., ::-1]

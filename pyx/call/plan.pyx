@@ -80,7 +80,7 @@ cdef int release_maps(Plan plan) except -1:
     return 0
 
 
-cdef bint hold_maps(Plan plan, maps, int dtype) except? False:
+cdef bint hold_maps(Plan plan, tuple maps, int dtype) except? False:
     """Hold the arrays of all levels; False if one is not plain.
 
     dtype: of the arrays; 0: each says its own.
@@ -107,19 +107,27 @@ cdef bint hold_maps(Plan plan, maps, int dtype) except? False:
 
 
 cdef int take_maps(Plan plan, maps, bint pyramid) except -1:
-    """Take the arrays of all levels; those that are not plain are checked, and converted."""
-    levels = maps if pyramid else (maps,)
-    if type(levels) is not tuple and type(levels) is not list or not levels:
-        levels = tuple(_levels.maps(maps, plan.layout, pyramid, _arguments.maps).values())
-    plan.maps = tuple(levels)
+    """Take the arrays of all levels; those that are not plain are checked, and converted.
+
+    A list is read once: another thread may change it.
+    """
+    cdef tuple levels
+    if pyramid and type(maps) is list and maps:
+        maps = tuple(maps)
+    if pyramid and (type(maps) is not tuple or not maps):
+        levels = tuple(_levels.maps(maps, plan.layout, True, _arguments.maps).values())
+    else:
+        levels = maps if pyramid else (maps,)
+    plan.maps = levels
     make_room(plan, len(levels))
     if not hold_maps(plan, levels, 0):
         release_maps(plan)
-        named = _levels.maps(maps, plan.layout, pyramid, _arguments.maps)
+        named = _levels.maps(levels if pyramid else maps, plan.layout, pyramid, _arguments.maps)
         _levels.check_levels(_levels.shapes_of(named, plan.layout))
         plan.maps = tuple(named.values())
-        hold_maps(plan, [_arguments.bits(array) for array in plan.maps],
-                  ord(plan.maps[0].dtype.char))
+        if not hold_maps(plan, tuple([_arguments.bits(array) for array in plan.maps]),
+                         ord(plan.maps[0].dtype.char)):
+            raise AssertionError("maps are not plain after they were converted")
     return 0
 
 
@@ -157,9 +165,10 @@ cdef int take_scales(Plan plan, scales, tuple pyramid) except -1:
     cdef bint plain = True
     if pyramid is None:
         scales = (scales,)
-    else:
-        plain = ((type(scales) is list or type(scales) is tuple) and len(scales) == levels
-                 and pyramid[2] is None)
+    elif type(scales) is list:
+        scales = tuple(scales)
+    if pyramid is not None:
+        plain = type(scales) is tuple and len(scales) == levels and pyramid[2] is None
     for i in range(levels if plain else 0):
         scale = jobs[i].scale.y = jobs[i].scale.x = plain_scale(scales[i])
         plain = plain and scale > 0 and (i == 0 or scale <= jobs[i - 1].scale.y)
@@ -197,8 +206,10 @@ cdef int take_boxes(Plan plan, boxes, counts) except -1:
     cdef bint plain = counts is None
     if plan.call.itemsize == sizeof(float):
         scale = <float>scale      # beyond float it is infinite, and all boxes are looked at closely
+    if type(boxes) is list:      # which another thread may change
+        boxes = tuple(boxes)
     plan.given_boxes = boxes
-    if type(boxes) is list or type(boxes) is tuple:
+    if type(boxes) is tuple:
         plain = plain and len(boxes) == images
         for n in range(images if plain else 0):
             plain = plain and take_rows(plan, boxes[n], n, scale)

@@ -96,9 +96,12 @@ def bits(array: np.ndarray) -> np.ndarray:
 
 
 def plain(name: str, value: Any) -> np.ndarray:
-    """Return an array of NumPy's own class."""
+    """Return an array of NumPy's own class.
+
+    It is one that the caller does not have: the shape of the caller's could change meanwhile.
+    """
     if type(value) is np.ndarray:
-        return value
+        return value.view()
     if not isinstance(value, np.ndarray):
         raise TypeError(f"{name}: {spell_type(value)}, expected a numpy.ndarray")
     if isinstance(value, np.ma.MaskedArray):
@@ -165,8 +168,13 @@ def _buffer_of(value: Any) -> memoryview | None:
 
 
 def items(name: str, value: Any) -> Any:
-    """Return the numbers of an array, or of what NumPy can read as one, in lists; others stay."""
-    if isinstance(value, (int, float, str, list, tuple, np.generic)) or value is None:
+    """Return the numbers of an array, or of what NumPy can read as one, in lists; others stay.
+
+    A list is copied, since another thread may change the caller's.
+    """
+    if isinstance(value, list):
+        return list(value)
+    if isinstance(value, (int, float, str, tuple, np.generic)) or value is None:
         return value
     if type(value) is np.ndarray:  # which has no protocols to be looked for
         return taken(name, value).tolist()

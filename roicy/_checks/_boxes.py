@@ -75,7 +75,7 @@ def plain_items(name: str, values: Any) -> list[Any]:
         value
         if isinstance(value, PLAIN) or (type(value) is np.ndarray and value.dtype.kind != "O")
         else _unboxed(taken(f"{name}[{k}]", value))
-        for k, value in enumerate(values)
+        for k, value in enumerate(tuple(values))  # another thread may change a list
     ]
 
 
@@ -227,6 +227,8 @@ def gather_boxes(
     # Tables may be lists.  Beside arrays of a GPU there are none.
     if take is box_rows and isinstance(boxes, (list, tuple)):
         boxes = plain_items("boxes", boxes)
+    elif isinstance(boxes, list):
+        boxes = list(boxes)  # the caller's may change meanwhile
     listed = isinstance(boxes, (list, tuple)) and not holds_rows(boxes)
     if listed and not boxes:
         listed = boxes_num is None  # no boxes of any image

@@ -43,9 +43,10 @@ def rule(
 
 def _numbered(name: str, values: Any, count: int | None = None) -> dict[str, Any]:
     """Return the values of a list by their names; none where it is no list, or not so long."""
-    if not isinstance(values, (list, tuple)) or count not in (None, len(values)):
-        return {}
-    return {f"{name}[{i}]": value for i, value in enumerate(values)}
+    named = {}
+    if isinstance(values, (list, tuple)):
+        named = {f"{name}[{i}]": value for i, value in enumerate(tuple(values))}
+    return named if count in (None, len(named)) else {}
 
 
 def maps(value: Any, layout: Layout, of_pyramid: bool, check: Check) -> dict[str, Any]:

@@ -345,9 +345,12 @@ def frames(
 
 
 def _rows(name: str, value: Any) -> np.ndarray:
-    """Return numbers as a float64 array, aligned and in the order of C, as the kernels read it."""
+    """Return numbers as a new float64 array, aligned and in the order of C, for the kernels.
+
+    They read it more than once, and the caller's array may change meanwhile.
+    """
     if type(value) is np.ndarray and value.dtype == FLOAT64 and value.flags.carray:
-        return value
+        return value.copy()
     value = _boxes.boxes_array(name, value)
     with np.errstate(all="ignore"):  # a signalling NaN is found later
         return value.astype(FLOAT64, order="C", subok=False)
@@ -384,6 +387,8 @@ def read(
     _arguments.choice("color_matrix", color_matrix, MATRICES)
     if color is not None:
         _check_color(color)
+    if isinstance(value, list):
+        value = list(value)  # the caller's may change meanwhile
     given = frames(value, color, color_range, color_matrix, most)
     of_frames = boxes(rows, boxes_num, given.count)
     if of_frames.kind == "upright":

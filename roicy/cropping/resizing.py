@@ -493,7 +493,7 @@ def _pictures(
         y_first = less_y > 2 * less_x if rule.pillow > 12 else y[1] > 100 * x[1]
         y_first = y_first and rule.pillow > 0 and less_y > 0 and table_y >= 0 <= table_x
         # Pillow copies a whole picture that keeps its size, and its alpha does not matter.
-        copied = y[1] == y[3] == height and x[1] == x[3] == width
+        copied = (y[1:], x[1:]) == ([height, 0, height], [width, 0, width])
         divided = straight > 0 and not copied
         row[:5] = image + straight * copied, at_y, at_x, height, width
         row[5:] = table_y, table_x, y_first, divided, top, left

@@ -24,6 +24,8 @@ def _check(name: str, value: Any, expected: str = "a torch.Tensor") -> Tensor:
 def _maps_of(input: Any, is_pyramid: bool) -> list[Tensor]:
     if not is_pyramid:
         return [_check("input", input)]
+    if isinstance(input, list):
+        input = list(input)  # the caller's may change meanwhile
     if not isinstance(input, (list, tuple)) or not input:
         given = "an empty list" if input == [] else _arguments.spell_type(input)
         raise TypeError(f"features: {given}, expected a list of tensors, one for each level")
@@ -34,6 +36,7 @@ def _boxes_of(boxes: Any) -> Any:
     """Return a tensor, or a list of them; nested lists of numbers may stand for them."""
     if not isinstance(boxes, (list, tuple)):
         return _check("boxes", boxes, "a torch.Tensor or a list of them")
+    boxes = list(boxes)
     if boxes and not isinstance(boxes[0], Tensor) and _boxes.holds_rows(boxes):
         return _tensor_of("boxes", boxes)
     return [
@@ -72,7 +75,8 @@ def _pair_of(value: Any) -> list[float]:
 
 def _scales_of_levels(value: Any, count: int) -> list[float]:
     """Return the scale of each level, or the two of each, one after the other."""
-    if not isinstance(value, (list, tuple)) or len(value) != count:
+    value = list(value) if isinstance(value, (list, tuple)) else value
+    if not isinstance(value, list) or len(value) != count:
         value = _levels.scales_of_levels(value, count)
     if all([type(one) is float for one in value]):
         return list(value)
@@ -100,4 +104,4 @@ def pool(
     if _onnx.is_exporting():
         scales = _pair_of(scales) if type(scales) is float else scales
         return _onnx.pool(own, input, rows, size, scales, *parameters)
-    return _autograd.call(own.pool, (rows, *maps), input, rows, size, scales, *parameters)
+    return _autograd.call(own.pool, (rows, *maps), own.pack(maps), rows, size, scales, *parameters)
