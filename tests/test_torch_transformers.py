@@ -495,7 +495,6 @@ def test_small_types():
     ("name", "given", "message"),
     [
         ("label_map", {"maps": np.ones((3, 4, 5))}, "maps: numpy.ndarray, expected a torch.Tensor"),
-        ("label_map", {"maps": torch.ones((3, 4, 5), device="meta")}, "maps: meta, expected"),
         ("label_map", {"dtype": np.int64}, "dtype: <class 'numpy.int64'>, expected a torch.dtype"),
         ("label_map", {"dtype": torch.float32}, "dtype: 'float32', expected a type of integers"),
         ("label_map", {"dtype": torch.bool}, "dtype: 'bool', expected a type of integers"),

@@ -1,7 +1,12 @@
-"""Masks and labels of the pixels of pictures, on tensors."""
+"""Masks and labels of the pixels of pictures, on tensors.
+
+A call that nobody records goes to the function on arrays.  All others, of tracers, compilers, vmap
+and tensors with the negative bit, go to the operators of ``_mask_operators.py``.
+"""
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 import torch
@@ -9,7 +14,7 @@ from torch import Tensor
 
 from .. import labels as labels_of_numpy
 from .. import masks as masks_of_numpy
-from . import _tensors
+from . import _mask_operators, _tensors
 
 
 def paste_masks(
@@ -57,14 +62,19 @@ def paste_masks(
              [0, 1, 1, 0],
              [0, 0, 0, 0]]], dtype=torch.int32)
     """
-    arrays = _tensors.arrays(masks=masks, boxes=boxes, out=out)
-    result = masks_of_numpy.paste_masks(
-        **arrays, image_shape=image_shape, threshold=threshold, padding=padding, rule=rule,
-        format=format, num_threads=_tensors.threads(num_threads),
+    _tensors.check(masks=masks, boxes=boxes, out=out)
+    if format == "image" and not _mask_operators.is_plain(masks, boxes, out):
+        sides = _mask_operators.sides(image_shape)
+        result = _mask_operators.compute(
+            "paste_masks", masks.detach(), boxes.detach(), sides, threshold, padding, rule,
+            num_threads,
+        )  # fmt: skip
+        return _given(result, out)
+    return _computed(
+        masks_of_numpy.paste_masks, {"masks": masks, "boxes": boxes, "out": out},
+        image_shape=image_shape, threshold=threshold, padding=padding, rule=rule,
+        format=format, num_threads=num_threads,
     )  # fmt: skip
-    if out is not None or isinstance(result, list):
-        return result if out is None else out
-    return torch.from_numpy(result)
 
 
 def label_map(
@@ -122,6 +132,17 @@ def label_map(
             [0, 0, 0, 1, 1],
             [0, 0, 0, 1, 1]])
     """
+    _tensors.check(maps=maps, out=out)
+    if not _mask_operators.is_plain(maps, out, weights):
+        _integers(dtype, out)
+        found = _mask_operators.compute(
+            "label_map", maps.detach(), _mask_operators.sides(size), layout, align_corners,
+            mode, _mask_operators.numbers("via", via, None), _mask_operators.numbers("box", box),
+            _weights(weights, maps),
+            _mask_operators.numbers("labels", labels, int), threshold, below, values,
+            dtype if out is None else out.dtype, num_threads,
+        )  # fmt: skip
+        return (_given(found[0], out), found[1]) if values else _given(found[0], out)
     found = labels_of_numpy.label_map(
         **_tensors.arrays(maps=maps, out=out), size=size, layout=layout,
         align_corners=align_corners, mode=mode, via=via, box=box, weights=weights,
@@ -172,13 +193,13 @@ def label_segments(
     >>> segments[1]
     {'id': 1, 'area': 6, 'bbox': [3, 0, 2, 3], 'segmentation': None}
     """
-    found, segments = labels_of_numpy.label_segments(
-        **_tensors.arrays(maps=maps, out=out), size=size, layout=layout,
+    _tensors.check(maps=maps, out=out)
+    return _computed(
+        labels_of_numpy.label_segments, {"maps": maps, "out": out}, size=size, layout=layout,
         align_corners=align_corners, mode=mode, via=via, box=box, weights=weights,
         labels=labels, threshold=threshold, below=below, codes=codes, dtype=_integers(dtype, out),
-        num_threads=_tensors.threads(num_threads),
+        num_threads=num_threads,
     )  # fmt: skip
-    return torch.from_numpy(found) if out is None else out, segments
 
 
 def resize_masks(
@@ -227,14 +248,19 @@ def resize_masks(
              [0, 0, 0, 0, 0],
              [0, 0, 0, 0, 0]]], dtype=torch.int32)
     """
-    result = labels_of_numpy.resize_masks(
-        **_tensors.arrays(masks=masks, out=out), size=size, threshold=threshold,
-        align_corners=align_corners, via=via, box=box, format=format,
-        num_threads=_tensors.threads(num_threads),
+    _tensors.check(masks=masks, out=out)
+    if format == "image" and not _mask_operators.is_plain(masks, out):
+        result = _mask_operators.compute(
+            "resize_masks", masks.detach(), _mask_operators.sides(size), threshold,
+            align_corners, _mask_operators.numbers("via", via, None),
+            _mask_operators.numbers("box", box), num_threads,
+        )  # fmt: skip
+        return _given(result, out)
+    return _computed(
+        labels_of_numpy.resize_masks, {"masks": masks, "out": out}, size=size,
+        threshold=threshold, align_corners=align_corners, via=via, box=box, format=format,
+        num_threads=num_threads,
     )  # fmt: skip
-    if out is not None or isinstance(result, list):
-        return result if out is None else out
-    return torch.from_numpy(result)
 
 
 def _integers(dtype: Any, out: Tensor | None) -> Any:
@@ -242,3 +268,49 @@ def _integers(dtype: Any, out: Tensor | None) -> Any:
     if not isinstance(dtype, torch.dtype):
         raise TypeError(f"dtype: {dtype!r}, expected a torch.dtype of integers")
     return None if out is not None else str(dtype).removeprefix("torch.")
+
+
+def _arrays_of(function: Any, tensors: dict[str, Tensor | None], **given: Any) -> Any:
+    """Return what a function returns for tensors, as tensors; of which `out` is written to."""
+    given["num_threads"] = _tensors.threads(given["num_threads"])
+    out = tensors["out"]
+    if out is not None and out.is_neg():  # its numbers are not those of its memory
+        written = out.clone()
+        found = _arrays_of(function, {**tensors, "out": written}, **given)
+        out.copy_(written)
+        return (out, *found[1:]) if isinstance(found, tuple) else out
+    found = function(**_tensors.arrays(**tensors), **given)
+    if isinstance(found, list):
+        return found
+    first, *rest = found if isinstance(found, tuple) else (found,)
+    first = torch.from_numpy(first) if out is None else out
+    return (first, *rest) if rest else first
+
+
+def _computed(function: Any, tensors: dict[str, Tensor | None], **given: Any) -> Any:
+    """Return the same; a result that is a list cannot be recorded."""
+    if given.get("format") == "image":
+        return _arrays_of(function, tensors, **given)
+    what = f"format: {given['format']!r}" if "format" in given else function.__name__
+    compute = functools.partial(_arrays_of, function, tensors, **given)
+    return _mask_operators.listed(what, compute, *tensors.values())
+
+
+def _weights(weights: Any, maps: Tensor) -> Tensor | None:
+    """Return weights as a tensor, of whose numbers a trace is made."""
+    if weights is None or isinstance(weights, Tensor):
+        return weights if weights is None else weights.detach()
+    kind = torch.float64 if maps.dtype is torch.float64 else torch.float32
+    return _mask_operators.constant(maps, list(map(float, weights)), kind)
+
+
+def _given(result: Tensor, out: Tensor | None) -> Tensor:
+    """Write a result of an operator to `out`."""
+    if out is None:
+        return result
+    kinds = [result.dtype, *([torch.uint8] if result.dtype is torch.bool else [])]
+    is_alike = torch.jit.is_tracing() or out.shape == result.shape
+    if not is_alike or out.dtype not in kinds:
+        form = f"shape {tuple(out.shape)} and type {out.dtype}"
+        raise ValueError(f"out: {form}, expected {tuple(result.shape)} and {result.dtype}")
+    return out.copy_(result)

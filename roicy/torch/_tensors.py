@@ -23,6 +23,8 @@ def array(tensor: Tensor) -> np.ndarray:
     """
     if tensor.requires_grad:
         tensor = tensor.detach()
+    if tensor.is_neg() or tensor.is_conj():  # NumPy has no such bits
+        tensor = tensor.resolve_conj().resolve_neg()
     if tensor.dtype is torch.bfloat16:
         if not HAS_ML_DTYPES:
             return tensor.float().numpy()
@@ -32,12 +34,19 @@ def array(tensor: Tensor) -> np.ndarray:
     return tensor.numpy()
 
 
-def arrays(**given: Tensor | None) -> dict[str, np.ndarray]:
-    """Return arrays of the same memory, of the tensors that are given, by their names."""
+def check(devices: tuple[str, ...] = ("cpu", "meta"), /, **given: Tensor | None) -> None:
+    """Check that what is given are tensors, of devices that are known."""
     for name, value in given.items():
-        if value is not None and (not isinstance(value, Tensor) or value.device.type != "cpu"):
+        if value is not None and (
+            not isinstance(value, Tensor) or value.device.type not in devices
+        ):
             kind = value.device if isinstance(value, Tensor) else _arguments.spell_type(value)
             raise TypeError(f"{name}: {kind}, expected a torch.Tensor of the CPU")
+
+
+def arrays(**given: Tensor | None) -> dict[str, np.ndarray]:
+    """Return arrays of the same memory, of the tensors that are given, by their names."""
+    check(("cpu",), **given)
     return {name: array(value) for name, value in given.items() if value is not None}
 
 
