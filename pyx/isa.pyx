@@ -136,4 +136,4 @@ def narrow(const float[::1] values, unsigned char[::1] out, int dtype, int threa
         return
     one.values, one.target, one.dtype = &values[0], <char*>&out[0], dtype
     one.count, one.threads = count, threads
-    run_call(narrow_all, &one, count <= NUMBERS_AT_ONCE)
+    run_call(narrow_all, &one, count)

@@ -25,6 +25,7 @@ cdef extern from "pool.h" nogil:
     void c_enter_call "enter_call"() noexcept
     void c_leave_call "leave_call"() noexcept
     bint c_steps_aside "steps_aside"(size_t worker, long long *since) noexcept
+    long long c_nanoseconds "nanoseconds"() noexcept
 
 
 def supported():
@@ -102,10 +103,14 @@ cdef bint steps_aside(size_t worker, long long *since) noexcept nogil:
     return c_steps_aside(worker, since)
 
 
+cdef long long nanoseconds() noexcept nogil:
+    return c_nanoseconds()
+
+
 cdef size_t releases = 0
 
 
-cdef void count_release() noexcept:
+cdef void count_release() noexcept nogil:
     global releases
     releases += 1
 

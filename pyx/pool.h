@@ -31,10 +31,10 @@ enum {
     SPARE = 16,            /* threads that others may start while a region begins */
     STACK_BYTES = 1 << 20, /* of a thread that the pool starts itself */
     WAKES = 2,             /* threads that one thread wakes, each of which wakes others */
-    AWAKE_NS = 100000,     /* for which an idle thread looks for work before it sleeps */
-    CROWDED_NS = 10000000, /* for which callers that had all processors are expected again */
-    TURN_NS = 200000,      /* after which a caller lets others run, where they are too many */
-    SLICE_NS = 2000000,    /* a turn that takes so long was a process's, and not a caller's */
+    AWAKE_NS = 100000,     /* for which an idle thread looks for work before it sleeps: R506 */
+    CROWDED_NS = 10000000, /* for which callers that had all processors may be back: R509 */
+    TURN_NS = 200000,      /* after which a caller lets others run, if they are many: R507 */
+    SLICE_NS = 2000000,    /* a turn that takes so long was another process's: R508 */
     SLICES = 3,            /* after which callers make no turns for STAY_NS */
     STAY_NS = 100000000,
 };

@@ -5,7 +5,7 @@ call.  So a task should not take long.  A caller that holds the lock may wait fo
 task asks for it.
 """
 from errors cimport NO_MEMORY, RAISED, fail, raise_last
-from roicy._kernels.machine cimport (count_release, enter_call, leave_call, pool_for,
+from roicy._kernels.machine cimport (count_release, enter_call, leave_call, nanoseconds, pool_for,
                                      steps_aside)
 from simd.structs cimport PLANTED, pages_alloc, pages_free
 
@@ -32,6 +32,11 @@ cdef extern from "<Python.h>":
     void take_lock "PyEval_RestoreThread"(PyThreadState *state) nogil
 
 
+cdef enum:
+    BRIEF = 100000                 # nanoseconds of a call that keeps Python's lock      # R491
+    FEW_TASKS = 64                 # that are believed to be brief for longer          # no record
+
+
 cdef struct Team:                  # who carries out the tasks of one call
     ParallelFor parallel_for       # the pool's, or ONNX Runtime's
     void *context
@@ -40,6 +45,9 @@ cdef struct Team:                  # who carries out the tasks of one call
     bint looks_for_signals         # as Ctrl-C's; ONNX Runtime has to get its results
     long long until                # when it looks for them next
     PyThreadState *state           # of the caller, which has given up Python's lock; or NULL
+    bint keeps_lock
+    Py_ssize_t tasks               # that the caller has done and that others followed
+    long long began                # when the first of them ended
 
 
 cdef struct Shared:                # tasks that workers take in turn
@@ -48,13 +56,14 @@ cdef struct Shared:                # tasks that workers take in turn
     const void *call
     char *scratch
     Py_ssize_t scratch_bytes       # of each worker
-    long long *since               # of the caller: see `steps_aside`; NULL: nobody does
+    Team *team
+    bint steps_aside
 
 
 cdef inline void start_team(Team *team) noexcept nogil:
     """Prepare a call on the pool that may end by Ctrl-C."""
     team.parallel_for, team.context, team.steps_aside, team.state = pool_for, NULL, False, NULL
-    team.since = 0
+    team.since, team.keeps_lock, team.tasks = 0, False, 0
     team.looks_for_signals, team.until = True, milliseconds() + AT_ONCE
 
 
@@ -72,6 +81,27 @@ cdef inline int look_for_signals(Team *team) noexcept nogil:
     return fail(RAISED, "") if raised else 0
 
 
+cdef inline void give_up_lock(Team *team) noexcept nogil:
+    """Give Python's lock up for the rest of a call."""
+    count_release()
+    team.keeps_lock, team.steps_aside = False, True
+    team.state = give_lock()
+    enter_call()
+
+
+cdef inline void look_at_time(Team *team) noexcept nogil:
+    """Give the lock up where a call that keeps it takes longer than was thought.
+
+    The system may have run others for milliseconds: this says nothing where there are few tasks.
+    """
+    cdef long long now = nanoseconds()
+    if team.tasks == 0:
+        team.began = now
+    elif now - team.began > (BRIEF if team.tasks >= FEW_TASKS else 1000 * BRIEF):
+        give_up_lock(team)
+    team.tasks += 1
+
+
 cdef inline void take_tasks(void *given, size_t worker) noexcept nogil:
     """Carry out tasks until none is left.  Workers may run one after the other, in any order."""
     cdef Shared *shared = <Shared*>given
@@ -81,9 +111,11 @@ cdef inline void take_tasks(void *given, size_t worker) noexcept nogil:
         scratch += <Py_ssize_t>worker * shared.scratch_bytes
     while task < shared.queue.count:
         shared.work(shared.call, task, scratch)
-        if shared.since != NULL and steps_aside(worker, shared.since):
+        if shared.steps_aside and steps_aside(worker, &shared.team.since):
             return
         task = take_task(&shared.queue)
+        if worker == 0 and shared.team.keeps_lock and task < shared.queue.count:
+            look_at_time(shared.team)
 
 
 cdef inline int share_tasks(
@@ -97,7 +129,7 @@ cdef inline int share_tasks(
     cdef Shared shared
     shared.work, shared.call, shared.queue.next, shared.queue.count = work, call, 0, tasks
     shared.scratch, shared.scratch_bytes = scratch, scratch_bytes
-    shared.since = &team.since if team.steps_aside and workers > 1 else NULL
+    shared.team, shared.steps_aside = team, team.steps_aside and workers > 1
     while shared.queue.next < tasks:
         shared.queue.until = team.until if team.looks_for_signals else 0
         if workers == 1:
@@ -131,8 +163,8 @@ cdef inline int run_tasks(
 ctypedef int (*Whole)(void *call, Team *team) noexcept nogil
 
 
-cdef inline int run_call(Whole whole, void *call, bint brief) except -1:
-    """Carry out a call for a caller that holds Python's lock.  brief: it takes about 0.1 ms.
+cdef inline int run_call(Whole whole, void *call, double cost) except -1:
+    """Carry out a call for a caller that holds Python's lock; cost: its nanoseconds, roughly.
 
     The lock is kept for brief calls: a thread that gives it up beside busy ones gets it back after
     5 ms for each of them.
@@ -140,14 +172,11 @@ cdef inline int run_call(Whole whole, void *call, bint brief) except -1:
     cdef Team team
     cdef int failed
     start_team(&team)
-    if brief:
-        failed = whole(call, &team)
-    else:
-        count_release()
-        team.steps_aside = True
-        team.state = give_lock()
-        enter_call()
-        failed = whole(call, &team)
+    team.keeps_lock = True
+    if cost > BRIEF:
+        give_up_lock(&team)
+    failed = whole(call, &team)
+    if not team.keeps_lock:
         leave_call()
         take_lock(team.state)
     if failed:

@@ -67,6 +67,48 @@ def test_small_calls_keep_it(large, rng):
         assert releases(call) == large, call.func
 
 
+def hidden_work():
+    """Return calls that take a millisecond or more, which the area of boxes and results hides."""
+    wide, length = np.broadcast_to(np.float32(1), (1, 8, 1, 1 << 17)), 1 << 17
+    thin = [[0, 0, 0, length, 1e-9]] * 4
+    grad, one = np.ones((4, 8, 1, 1), np.float32), np.ones((1, 1, 1), np.float32)
+    frame, value = np.zeros((1, length, 3), np.uint8), np.ones((1, length, 1, 8), np.float32)
+    at = np.zeros((1, 1, 1, 1, 1, 2), np.float32), np.zeros((1, 1, 1, 1, 1), np.float32)
+    few, turned = wide[..., :9], [[0, 4, 4, 2e6, 1e-3, 0.5]]
+    return {
+        "crop": lambda: roicy.crop(frame, thin, 1),
+        "crop of columns": lambda: roicy.crop(frame.reshape(-1, 1, 3), [[0, 0, 0, 1, length]], 1),
+        "roi_align": lambda: roicy.roi_align(wide, thin, 1),
+        "roi_pool": lambda: roicy.roi_pool(wide, thin, 1),
+        "prroi_pool": lambda: roicy.prroi_pool(wide, thin, 1),
+        "roi_align_max": lambda: roicy.roi_align_max(wide, thin, 1),
+        "levels": lambda: roicy.multiscale_roi_align([wide, few], thin, 1, [1, 0.5]),
+        "turned boxes": lambda: roicy.roi_align_rotated(few, turned, 1, sampling_ratio=300),
+        "gradient": lambda: roicy.roi_align_backward(grad, thin, wide.shape),
+        "gradient of boxes": lambda: roicy.prroi_pool_backward_boxes(grad, wide, thin),
+        "images": lambda: roicy.roi_align(
+            np.broadcast_to(few, (100000, *few.shape[1:])), [[0, 0, 0, 1, 1]], 1),
+        "attention": lambda: roicy.deformable_attention_backward(
+            value[:, 0], value, [(1, length)], *at),
+        "enlarged twice": lambda: roicy.resize_masks(one, (40, 40), via=(30000, 30000)),
+        "classes": lambda: roicy.label_map(np.broadcast_to(one, (30000, 1, 1)), (9, 9)),
+        "copied masks": lambda: roicy.paste_masks(
+            np.ones((1, 2000, 1000), np.float32)[:, ::2], [[0, 0, 4, 4]], (8, 8)),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", hidden_work())
+def test_hidden_work_is_seen(name):
+    assert releases(hidden_work()[name]) >= 1
+
+
+def test_calls_that_take_longer_than_thought():
+    """They give the lock up between tasks: here a box is one, and its pixels are hardly any."""
+    frame, boxes = np.zeros((64, 64, 3), np.uint8), np.tile([0, 0, 1.0, 1.0], (15000, 1))
+    assert releases(lambda: roicy.crop(frame, boxes[:50], 1)) == 0
+    assert releases(lambda: roicy.crop(frame, boxes, 1)) == 1
+
+
 def test_other_threads_go_on(rng):
     """A second thread goes on while a kernel runs.
 

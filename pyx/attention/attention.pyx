@@ -15,11 +15,11 @@ from attention.table cimport AttentionTable
 from errors cimport NO_MEMORY, Error, fail, last_error
 from roicy._kernels.isa cimport tables
 from simd.structs cimport LANE_BYTES, real
-from threads cimport Team, run_call, run_tasks
+from threads cimport BRIEF, Team, run_call, run_tasks
 
 cdef enum:
     QUERIES = 8                    # of a task, so that 300 of a decoder end evenly      # R482
-    SERIAL_VECTORS = 100000        # lane vectors read by one thread alone, 0.1 ms       # R483
+    SERIAL_VECTORS = 100000        # lane vectors read by one thread alone: BRIEF        # R483
     TASK_VECTORS = 1 << 23         # that a task reads at most: 0.1 s                   # no record
 
 
@@ -101,18 +101,20 @@ cdef int attend(void *given, Team *team) noexcept nogil:
     return failed
 
 
-cdef bint set_threads(Job *job, Py_ssize_t size, int threads) noexcept nogil:
-    """Choose functions for numbers of so many bytes, and threads.  Whether there is little to do.
+cdef double set_threads(Job *job, Py_ssize_t size, int threads) noexcept nogil:
+    """Choose functions for numbers of so many bytes, and threads.
+
+    Return roughly how many nanoseconds a call takes.
     """
     cdef const Attention *call = &job.call
-    # four pixels a point
-    cdef double cost = 4.0 * job.images * call.queries * call.heads * call.points
-    cdef bint brief
+    cdef double vectors = job.images * call.heads, points = 4.0 * call.queries * call.points
     job.table = <const AttentionTable*>tables[size == sizeof(double)].attention
     job.lanes = LANE_BYTES // size
-    brief = cost * (call.channels // job.lanes + 1) <= SERIAL_VECTORS
-    job.threads = 1 if brief else threads
-    return brief
+    if call.grad_value != NULL:    # all of it is written
+        points += call.pixels
+    vectors *= (call.channels // job.lanes + 1) * points
+    job.threads = 1 if vectors <= SERIAL_VECTORS else threads
+    return vectors * BRIEF / SERIAL_VECTORS
 
 
 cdef int compute_attention(

@@ -2,17 +2,20 @@
 
 Whoever holds Python's lock asks, to keep it for brief calls.  Numbers are nanoseconds of a core
 with AVX2 or AVX-512, found by timing random calls: most calls take half to twice as long (R494).
+They are bounds where boxes are thin or maps are many, since one task may have all of the work.
 """
-from libc.math cimport fabs, sqrt
+from libc.math cimport INFINITY, fabs
 
 from call.call cimport Call
 from plan.rules cimport RULE_QUANTISED, RULE_ROTATED, RULE_SINGLE_SAMPLES
-from plan.structs cimport GRAD_BOXES, MAX_PIXEL, LevelJob, writes_maps
+from plan.structs cimport GRAD_BOXES, MAX_PIXEL, LevelJob, Map, Scale, writes_maps
 from simd.structs cimport LANE_BYTES
+from threads cimport BRIEF
 from tuning cimport FEW_TAPS_GAIN
 
 cdef enum:
-    SMALL_CALL = 100000            # for which Python's lock is kept: 0.1 ms            # R491
+    IMAGE = 10                     # nanoseconds of an image, with boxes or not # no record
+    TABLE_TAP = 2                  # of a row or column that a box reads # no record
 
 
 cdef struct Costs:                 # of the boxes of a call
@@ -52,43 +55,55 @@ cdef inline Costs costs_of(const Call *call) noexcept nogil:
     return costs
 
 
+cdef inline double side(double low, double stop, double scale, double most) noexcept nogil:
+    """Pixels along an axis of a box that reads some at all, at most so many."""
+    return min(fabs(stop - low) * scale, most - 1) + 1
+
+
 cdef inline double nanoseconds_of_box(
-        const Call *call, const Costs *costs, const double *box, double scale,
-        double most) noexcept nogil:
-    """scale: from areas of boxes to pixels; most: pixels of the largest map."""
+        const Call *call, const Costs *costs, const double *box, const Map *map,
+        const Scale *scale) noexcept nogil:
+    """map, scale: the largest of all levels along each axis."""
     cdef double bins = <double>call.ph * call.pw, ratio = call.rule.sampling_ratio, units = 1
-    cdef double area = box[2] * box[3], samples, read
-    if call.boxes.width == 4:
-        area = (box[2] - box[0]) * (box[3] - box[1])
-    area = min(fabs(area) * scale, most)
-    samples = max(area, bins)
-    read = costs.pixel * area + costs.row * sqrt(area)
+    cdef double rows, columns, samples, read
+    cdef bint turned = call.rule.kind == RULE_ROTATED
+    if turned:                     # samples are looked at wherever they are
+        rows, columns = side(0, box[3], scale.y, INFINITY), side(0, box[2], scale.x, INFINITY)
+    else:
+        rows = side(box[1], box[3], scale.y, map.rows)
+        columns = side(box[0], box[2], scale.x, map.columns)
+    samples = (rows + call.ph) * (columns + call.pw)
+    read = costs.pixel * rows * columns + costs.row * rows
     if ratio > 0 and call.rule.kind != RULE_QUANTISED:
         samples = bins * ratio * ratio
-        if area > FEW_TAPS_GAIN * 4 * samples:
+        if rows * columns > FEW_TAPS_GAIN * 4 * samples:
             read = min(read, 4 * costs.tap * samples)
     if call.position_sensitive:
         units = bins
     return (costs.blocks * (read + costs.unit * units + 6 * bins) + costs.bin * bins
-            + costs.sample * samples + 15.0 * (call.ph + call.pw))
+            + costs.sample * samples + 15.0 * (call.ph + call.pw)
+            + (0 if turned else TABLE_TAP * (rows + columns)))
 
 
-cdef inline bint is_brief(const Call *call) noexcept nogil:
-    """Whether a call takes about 0.1 ms at most."""
+cdef inline double nanoseconds_of_call(const Call *call) noexcept nogil:
+    """Roughly how long a call takes; no more is added up once it is not brief."""
     cdef const LevelJob *job
     cdef Costs costs = costs_of(call)
-    cdef double cost = 0, most = 0, scale = 0, pixels
+    cdef double cost = 0
+    cdef Map map = call.jobs.map
+    cdef Scale scale = call.jobs.scale
     cdef Py_ssize_t k, level
     for level in range(call.levels):
         job = &call.jobs[level]
-        pixels = <double>job.map.rows * job.map.columns
-        most, scale = max(most, pixels), max(scale, job.scale.y * job.scale.x)
+        map.rows, map.columns = max(map.rows, job.map.rows), max(map.columns, job.map.columns)
+        scale.y, scale.x = max(scale.y, job.scale.y), max(scale.x, job.scale.x)
+        cost += IMAGE * <double>job.map.images
         if writes_maps(call.purpose):
-            pixels *= job.map.images * call.input_channels
-            cost += pixels * (3 if call.position_sensitive else 0.1)
+            cost += (<double>job.map.rows * job.map.columns * job.map.images * call.input_channels
+                     * (3 if call.position_sensitive else 0.1))
     for k in range(call.boxes.count):
-        if cost > SMALL_CALL:
-            return False
+        if cost > BRIEF:
+            break
         cost += nanoseconds_of_box(
-            call, &costs, call.boxes.numbers + call.boxes.width * k, scale, most)
-    return cost <= SMALL_CALL
+            call, &costs, call.boxes.numbers + call.boxes.width * k, &map, &scale)
+    return cost

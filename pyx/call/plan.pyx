@@ -17,7 +17,7 @@ from arrays cimport Array, Span, span_of
 from call.buffers cimport has_buffer, lies_apart, put_channels_first, read_buffer
 from call.call cimport begin, compute, end, next_step
 from call.copies cimport copied_tables
-from call.cost cimport is_brief
+from call.cost cimport nanoseconds_of_call
 from call.describe cimport (
     is_map, make_levels, set_channels, set_map, set_result as set_result_of)
 from errors cimport Error, last_error, raise_last
@@ -510,7 +510,7 @@ cdef class Plan:
         if small is not None:
             target, self.call.small_dtype = small
             self.call.small = <char*>&target[0] if target.shape[0] > 0 else NULL
-        run_call(compute, &self.call, is_brief(&self.call))
+        run_call(compute, &self.call, nanoseconds_of_call(&self.call))
 
     def max_pixel(self, out, argmax, small=None, Py_ssize_t max_boxes=INT32_MAX):
         """out (K, C, PH, PW) = the largest pixels, argmax (the same or None) = where they are."""
@@ -529,7 +529,7 @@ cdef class Plan:
         """Maps = the gradients for grad_output (K, C, PH, PW)."""
         self.set_result(grad_output, False)
         self.call.max_boxes = max_boxes
-        run_call(compute, &self.call, is_brief(&self.call))
+        run_call(compute, &self.call, nanoseconds_of_call(&self.call))
 
     def grad_boxes(self, grad_output, out, Py_ssize_t max_boxes=INT32_MAX):
         """out (boxes, columns) = the gradients of boxes, in their last columns, and 0."""
@@ -546,7 +546,7 @@ cdef class Plan:
         else:
             doubles = out
             call.grad_boxes, call.grad_columns = &doubles[0, 0], doubles.shape[1]
-        run_call(compute, &self.call, is_brief(&self.call))
+        run_call(compute, &self.call, nanoseconds_of_call(&self.call))
 
     def max_pixel_grad(self, grad_output, argmax, bint trusts_argmax):
         """Set the map to the sums of grad_output (K, C, PH, PW) at the pixels of argmax.
@@ -559,7 +559,7 @@ cdef class Plan:
         # also where there is one bin
         self.call.out_strides.x = self.call.channels if self.last else 1
         self.call.trusts_argmax = trusts_argmax
-        run_call(compute, &self.call, is_brief(&self.call))
+        run_call(compute, &self.call, nanoseconds_of_call(&self.call))
         return self.call.bad != 0
 
     def max_sample_grad(
@@ -571,7 +571,7 @@ cdef class Plan:
         job.maxima.grad_input = numbers_of(
             grad_input, True, self.call.itemsize, &job.maxima.grad_strides)
         self.call.max_boxes = max_boxes
-        run_call(compute, &self.call, is_brief(&self.call))
+        run_call(compute, &self.call, nanoseconds_of_call(&self.call))
 
     # What tests look at: the step that a pass begins with if it is planned already
 

@@ -26,7 +26,7 @@ from images.table cimport ImageTable
 from roicy._kernels.isa cimport tables
 from simd.structs cimport ASSERT, ROWS_RUN, Interval, Lines, Source, Strip, Sums
 from simd.table cimport Simd
-from threads cimport Team, run_call, run_tasks
+from threads cimport BRIEF, Team, run_call, run_tasks
 from tuning cimport TASKS_PER_THREAD
 
 cdef enum:
@@ -34,7 +34,7 @@ cdef enum:
     CROP_COLUMNS_AT_ONCE = 768     # output columns whose spans are made: bounds memory # no record
     CROP_CONVERTED = 65536         # bytes of converted rows that a strip is summed of  # no record
     CROP_OVERLAP = 75              # percent of a frame in boxes, to convert it at first # R403
-    CROP_SERIAL_NUMBERS = 262144   # numbers of a result for one thread alone, 0.1 ms   # no record
+    CROP_SERIAL_NUMBERS = 262144   # numbers of a result for one thread alone: BRIEF    # no record
     RESIZE_TASKS = 2               # tasks of a thread where there are few boxes        # no record
     WARP_COST = 3                  # cost of a number of a turned crop; upright: 1      # no record
 
@@ -409,21 +409,25 @@ cdef double cost_of_boxes(const CropJob *job) noexcept:
     return cost * job.count * (WARP_COST if job.warped else 1)
 
 
-cdef bint is_brief(const CropJob *job) noexcept:
-    """Whether boxes take about 0.1 ms, pixels that are read and summed included."""
-    cdef double cost = cost_of_boxes(job), area
+cdef double nanoseconds_of_crop(const Whole *call) noexcept:
+    """Roughly how long a call takes, pixels that are read and summed included."""
+    cdef const CropJob *job = &call.job
+    cdef double cost = cost_of_boxes(job), rows, columns
     cdef const Frame *frame
     cdef const double *box
     cdef Py_ssize_t k
+    if call.conversion.regions_count:
+        return INFINITY
     if job.warped:
         cost *= WARP_SAMPLES * WARP_SAMPLES      # at most
     for k in range(0 if job.warped else job.count):
         frame, box = frame_of(job, k), job.boxes + 4 * k
-        area = fabs((box[2] - box[0]) * (box[3] - box[1]))
-        cost += job.pixels.channels * min(area, <double>frame.height * frame.width)
+        columns = min(fabs(box[2] - box[0]), <double>frame.width) + 1
+        rows = min(fabs(box[3] - box[1]), <double>frame.height) + 1
+        cost += job.pixels.channels * rows * columns
         if cost > CROP_SERIAL_NUMBERS:
             break
-    return cost <= CROP_SERIAL_NUMBERS
+    return cost * BRIEF / CROP_SERIAL_NUMBERS
 
 
 cdef int divide(CropJob *job) except -1:
@@ -496,7 +500,7 @@ def crop(frames, place, pixels, options, out):
     if frames.yuv is not None:
         plan_conversion(job, &call.conversion, frames.count, kept)
     divide(job)
-    run_call(compute, &call, call.conversion.regions_count == 0 and is_brief(job))
+    run_call(compute, &call, nanoseconds_of_crop(&call))
 
 
 def taps_of(int32_t extent, double low, double high, int32_t count, int filter, bint wide):
@@ -645,4 +649,6 @@ def resize(frames, const int64_t[:, ::1] rows, list axis_tables, target, out, in
             (<Picture*>job.pictures)[k].frame = sources + rows[k, 0]
     set_room(job)
     divide_resize(job, cost)
-    run_call(compute_resize, &call, regions == NULL and cost < CROP_SERIAL_NUMBERS)
+    if regions != NULL:
+        cost = INFINITY
+    run_call(compute_resize, &call, cost * BRIEF / CROP_SERIAL_NUMBERS)

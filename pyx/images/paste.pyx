@@ -5,6 +5,7 @@ axis of vectors, and columns of codes with y.  Both add the products in the same
 the codes describe exactly the images.
 """
 from cpython.buffer cimport Py_buffer
+from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcpy, memset
@@ -21,13 +22,13 @@ from images.table cimport ImageTable
 from roicy._kernels.isa cimport tables
 from simd.structs cimport real, stream_fence
 from simd.table cimport Simd
-from threads cimport Team, run_call, run_tasks
+from threads cimport BRIEF, Team, run_call, run_tasks
 from tuning cimport STREAM_BYTES, TASKS_PER_THREAD
 
 cdef enum:
     PASTE_TASK_BYTES = 1 << 20     # of images, at least, that a task of a mask writes  # no record
     PASTE_TASK_PIXELS = 1 << 25    # at most: a quarter of a second                     # no record
-    SMALL_PIXELS = 1 << 16         # of all images: about 0.1 ms                        # no record
+    SMALL_PIXELS = 1 << 16         # of all images: BRIEF                                # no record
 
 
 cdef enum:
@@ -263,9 +264,15 @@ cdef int run_all(void *call, Team *team) noexcept nogil:
 
 
 cdef int run(Paste *paste, Py_ssize_t count, int threads) except -1:
+    """Paste masks; those of prototypes are never brief."""
+    cdef const Given *given = &paste.given
+    cdef double cost = <double>count * paste.height * paste.width
     paste.count, paste.threads = count, threads
-    return run_call(run_all, paste, paste.masks.mixed == NULL and (
-        <double>count * paste.height * paste.width < SMALL_PIXELS))
+    if given.start != NULL:        # which are copied
+        cost += <double>given.extents[0] * given.extents[1] * given.extents[2]
+    if paste.masks.mixed != NULL:
+        cost = INFINITY
+    return run_call(run_all, paste, cost * BRIEF / SMALL_PIXELS)
 
 
 cdef void set_given(

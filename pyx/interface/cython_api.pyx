@@ -21,7 +21,7 @@ from limits cimport MAX_EXTENT, MAX_SIDE
 from plan.memory cimport zeros_for
 from plan.rules cimport RULE_INTEGRATED, RULE_QUANTISED, RULE_SAMPLED
 from plan.structs cimport FORWARD, GRAD_BOXES, MAX_PIXEL, MAX_PIXEL_GRAD, Call
-from roicy._kernels.machine cimport most_threads
+from roicy._kernels.machine cimport enter_call, leave_call, most_threads
 from roicy._kernels.plan cimport compute_call, end_call
 from threads cimport Team, start_team
 
@@ -191,9 +191,11 @@ cdef int run(Call *call) noexcept nogil:
     cdef Error failure
     start_team(&team)
     team.looks_for_signals = False
-    if compute_call(call, &team, &failure) == 0:
-        return 0
-    return fail(failure.kind, "%s", failure.text)
+    team.steps_aside = True
+    enter_call()
+    cdef int failed = compute_call(call, &team, &failure)
+    leave_call()
+    return fail(failure.kind, "%s", failure.text) if failed else 0
 
 
 cdef int compute_boxes_gradient(Call *call, Described rows) noexcept nogil:

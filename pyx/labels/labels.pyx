@@ -17,11 +17,13 @@ from labels.structs cimport (LABELS_PAD, LABELS_TOGETHER, Codes, Labels, LabelsA
                              regions_add_rows, regions_join)
 from labels.table cimport LabelTable
 from roicy._kernels.isa cimport tables
-from threads cimport Team, run_call, run_tasks
+from threads cimport BRIEF, Team, run_call, run_tasks
 from tuning cimport TASKS_PER_THREAD
 
 cdef enum:
-    SMALL_NUMBERS = 200000         # read or written in 0.1 ms                           # no record
+    SMALL_NUMBERS = 200000         # read or written by one thread alone: BRIEF          # no record
+    CLASSES = 10                   # that cost a pixel as much as reading a number # no record
+    CLASS = 20                     # numbers that are read in the time of a class # no record
     TASK_NUMBERS = 1 << 30         # that are compared by a task at most: 0.2 s          # no record
     STRIPE_BYTES = 1 << 18         # of columns of a mask that is coded                  # no record
 
@@ -200,12 +202,22 @@ cdef int set_call(Job *job, list kept, given, axes, rule) except -1:
     return 0
 
 
-cdef bint set_threads(Job *job, Py_ssize_t numbers, int threads) noexcept nogil:
-    """Choose how many threads there are, and say whether a call is brief; numbers: of all maps."""
-    cdef double pixels = <double>job.call.y.pixels * job.call.x.pixels
-    cdef bint brief = numbers + job.images * pixels < SMALL_NUMBERS
-    job.threads = 1 if brief else threads
-    return brief
+cdef double set_threads(Job *job, Py_ssize_t numbers, int threads) noexcept nogil:
+    """Choose how many threads there are, and return roughly how many nanoseconds a call takes.
+
+    numbers: of all maps.
+    """
+    cdef const Labels *call = &job.call
+    cdef double images = <double>job.images, pixels = <double>call.y.pixels * call.x.pixels
+    cdef double cost = numbers + images * pixels * (1 + call.classes / <double>CLASSES)
+    cost += call.y.pixels + call.x.pixels + call.y.extent + call.x.extent
+    cost += images * call.classes * CLASS
+    if call.before != NULL:        # each row of the result is made of two that are enlarged
+        pixels = min(2.0 * call.y.pixels, <double>job.before[0].pixels) * job.before[1].pixels
+        cost += job.before[0].pixels + job.before[1].pixels + images * pixels * call.classes
+    cost += images * job.parts * job.regions
+    job.threads = 1 if cost < SMALL_NUMBERS else threads
+    return cost * BRIEF / SMALL_NUMBERS
 
 
 cdef int run(Job *job, Py_ssize_t numbers, int threads) except -1:

@@ -10,8 +10,10 @@ cdef void enter_call() noexcept nogil
 cdef void leave_call() noexcept nogil
 cdef bint steps_aside(size_t worker, long long *since) noexcept nogil
 
+cdef long long nanoseconds() noexcept nogil
+
 # Counts that Python's lock is given up, for `lock_releases`; the caller holds it.
-cdef void count_release() noexcept
+cdef void count_release() noexcept nogil
 
 # The most threads that a call may use now.
 cpdef int most_threads() noexcept nogil
