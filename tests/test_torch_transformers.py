@@ -262,6 +262,25 @@ def compute_or_error(outputs, sizes, given):
         return type(error), str(error)
 
 
+def test_attributes():
+    """No name of tensors is another thing of a waiting tensor."""
+    own = {name for name in vars(_enlarged.Enlarged) if not name.startswith("__")}
+    assert not own & {*dir(torch.Tensor)}
+    assert not any(hasattr(torch.Tensor, name) for name in _enlarged.Enlarged.__annotations__)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_halves_are_told(dtype, caplog):
+    _enlarged._tell_of.cache_clear()
+    with caplog.at_level("INFO", "roicy"):
+        for _ in range(2):
+            maps = smooth((2, 7, 24, 31)).to(dtype)
+            _enlarged.call(torch.nn.functional.interpolate, maps, (150, 151), mode="bilinear")
+    told = [one.getMessage() for one in caplog.records if "enlarged by PyTorch" in one.getMessage()]
+    assert len(told) == 1
+    assert str(dtype) in told[0]
+
+
 @pytest.mark.parametrize("sizes", [SIZES[:1], [(0, 200)] * 2, [(-3, 200)] * 2, [(9.5, 200)] * 2, 7])
 def test_errors(sizes):
     outputs = SimpleNamespace(logits=smooth((2, 7, 24, 31)))
@@ -316,6 +335,26 @@ PROGRAMS = {  # what a definition may do with enlarged maps
         " near.bool()"
     ),
     "masks": "mask.__setitem__(big[0, 0] > 0, 5), mask, (big[0, 1] > 0).sum(), (big > 0).sum(1)",
+    "attributes": (
+        "big.view(-1), big.view(torch.int32), big.view(2, -1), big.real, big[0].view(-1),"
+        " big.data, big.mT, big.H if big.dim() == 2 else 0, big.stride(), big.is_contiguous(),"
+        " big.box if hasattr(big, 'box') else 0, big.requires_grad, big.grad_fn, big.itemsize"
+    ),
+    "changes of lists": "torch._foreach_mul_([maps], 2.0), big.argmax(1), big > 0.5",
+    "changes of lists by name": "torch._foreach_add_(self=[maps[0]], scalar=2.0), big > 0.5",
+    "changes of data": "maps.data.mul_(-1), big.argmax(1), big > 0.5",
+    "changes of operators": "torch.ops.aten.mul_.Scalar(maps, -1), big > 0.5",
+    "changes of data that is set": "setattr(maps, 'data', -maps), big > 0.5",
+    "changes of arrays": (
+        "(array := maps.numpy()).sum(), array.__imul__(-1).sum(), big.argmax(1),"
+        " functional.interpolate(maps, (150, 151), mode='bilinear')[:1] + array.__imul__(-2).sum()"
+    ),
+    "changes of arrays, before": (
+        "(array := maps.numpy()).sum(), (late := functional.interpolate(maps, (150, 151),"
+        " mode='bilinear'))[0, 0, 0, 0], array.__imul__(-1).sum(), late > 0.5"
+    ),
+    "changes of arrays by others": "np.asarray(maps).__imul__(-1).sum(), big.argmax(1), big > 0.5",
+    "changes of DLPack": "np.from_dlpack(maps).max(), big.argmax(1)",
     "copies": "copy.deepcopy(big), pickle.loads(pickle.dumps(big)), repr(big), len(big)",
     "other calls": (
         "functional.interpolate(maps, scale_factor=6, mode='bilinear').argmax(1),"
@@ -328,6 +367,7 @@ PROGRAMS = {  # what a definition may do with enlarged maps
 }  # fmt: skip
 DEFINITION = f"""
 import copy
+import numpy as np
 import pickle
 import torch
 from torch.nn import functional

@@ -17,13 +17,14 @@ from typing import Any
 
 import numpy as np
 import torch
+import torch.utils.dlpack
 from torch import Tensor
 from torch.nn.functional import interpolate
 from torch.overrides import TorchFunctionMode
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_leaves, tree_map
 
 from .._checks import _arguments
-from . import _masks
+from . import _masks, _patches, _tensors
 
 FEW_PIXELS = 128  # rows and columns of pictures for which PyTorch adds in another order
 LARGEST = float(np.finfo(np.float32).max)
@@ -46,7 +47,8 @@ class _Call:
         self.source, self.size, self.mode = source, tuple(map(int, size)), mode
         self.maps, self.via, self.box = source, None, None
         if isinstance(source, Enlarged):
-            self.maps, self.via, self.box = source.maps, source.call.size, source.box
+            part = source.roicy_part
+            self.maps, self.via, self.box = part.maps, part.call.size, part.box
 
     def enlarge(self) -> Tensor:
         """Return what PyTorch gives."""
@@ -57,27 +59,15 @@ class _Call:
         return self.real
 
 
-class Enlarged(Tensor):
-    """What a deferred call gives, or a view of that.
+class _Part:
+    """The whole of what a call gives, or a view of that.
 
     view : takes leading axes of all maps, and of the enlarged ones
     box : the part that is left of the enlarged ones, [0, 0, width, height]; or None for all
     """
 
-    call: _Call
-    view: Callable[[Tensor], Tensor]
-    box: tuple[int, int, int, int] | None
-
-    @staticmethod
-    def __new__(
-        cls: Any, call: _Call, view: Callable[[Tensor], Tensor] = lambda all: all, box: Any = None
-    ) -> Any:
-        maps = view(call.maps)
-        width, height = call.size[::-1] if box is None else box[2:]
-        shape = (*maps.shape[:-2], height, width)
-        made = Tensor._make_wrapper_subclass(cls, shape, dtype=maps.dtype)
-        made.call, made.view, made.box = call, view, box
-        return made
+    def __init__(self, call: _Call, view: Callable[[Tensor], Tensor], box: Any):
+        self.call, self.view, self.box = call, view, box
 
     @property
     def maps(self) -> Tensor:
@@ -94,6 +84,27 @@ class Enlarged(Tensor):
         whole = self.view(self.call.enlarge())
         return whole if self.box is None else whole[..., : self.box[3], : self.box[2]]
 
+
+class Enlarged(Tensor):
+    """What a deferred call gives, or a view of that.
+
+    All of it is in one attribute, of a name that tensors do not have, so that each attribute of
+    tensors is that of the tensor that PyTorch gives.
+    """
+
+    roicy_part: _Part
+
+    @staticmethod
+    def __new__(
+        cls: Any, call: _Call, view: Callable[[Tensor], Tensor] = lambda all: all, box: Any = None
+    ) -> Any:
+        maps = view(call.maps)
+        width, height = call.size[::-1] if box is None else box[2:]
+        shape = (*maps.shape[:-2], height, width)
+        made = Tensor._make_wrapper_subclass(cls, shape, dtype=maps.dtype)
+        made.roicy_part = _Part(call, view, box)
+        return made
+
     @classmethod
     def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -101,7 +112,8 @@ class Enlarged(Tensor):
             if func in _OF_SHAPES:
                 return func(*args, **kwargs)
             known = _KNOWN.get(func) if len(args) <= 2 and kwargs.keys() <= {"dim"} else None
-            if known is not None and type(args[0]) is Enlarged and args[0].call.real is None:
+            is_deferred = known is not None and type(args[0]) is Enlarged
+            if is_deferred and args[0].roicy_part.call.real is None:
                 found = known(*args, **kwargs)
                 if found is not NotImplemented:
                     return found
@@ -113,7 +125,7 @@ class Enlarged(Tensor):
 
 
 def _real(value: Any) -> Any:
-    return value.real() if type(value) is Enlarged else value
+    return value.roicy_part.real() if type(value) is Enlarged else value
 
 
 def _settled(result: Any) -> Any:
@@ -136,29 +148,37 @@ def _item(tensor: Enlarged, index: Any) -> Any:
     """Take some of leading axes, or the upper left part of all maps."""
     taken = index if isinstance(index, tuple) else (index,)
     if len(taken) <= tensor.dim() - 2 and all(type(one) is int for one in taken):
-        return Enlarged(tensor.call, lambda all: tensor.view(all)[index], tensor.box)
-    if len(taken) != 3 or taken[0] is not Ellipsis or tensor.call.mode != "bilinear":
+        return Enlarged(
+            tensor.roicy_part.call,
+            lambda all: tensor.roicy_part.view(all)[index],
+            tensor.roicy_part.box,
+        )
+    if len(taken) != 3 or taken[0] is not Ellipsis or tensor.roicy_part.call.mode != "bilinear":
         return NotImplemented
     ends = [one.stop for one in taken[1:] if type(one) is slice and one.start is one.step is None]
     if len(ends) < 2 or not all(type(one) is int and one > 0 for one in ends):
         return NotImplemented
     height, width = map(min, ends, tensor.shape[-2:])
-    return Enlarged(tensor.call, tensor.view, (0, 0, width, height))
+    return Enlarged(tensor.roicy_part.call, tensor.roicy_part.view, (0, 0, width, height))
 
 
 def _squeezed(tensor: Enlarged, dim: Any = None) -> Any:
     if type(dim) is not int or not 0 <= dim < tensor.dim() - 2:
         return NotImplemented
-    return Enlarged(tensor.call, lambda all: tensor.view(all).squeeze(dim), tensor.box)
+    return Enlarged(
+        tensor.roicy_part.call,
+        lambda all: tensor.roicy_part.view(all).squeeze(dim),
+        tensor.roicy_part.box,
+    )
 
 
 def _is_whole(tensor: Enlarged) -> bool:
-    return tensor.call.mode == "bilinear" and tensor.box is None
+    return tensor.roicy_part.call.mode == "bilinear" and tensor.roicy_part.box is None
 
 
 def _weighted(tensor: Enlarged, weights: Any) -> Any:
     """Multiply all maps, in place, by numbers from 0 to 1."""
-    call, maps = tensor.call, tensor.maps
+    call, maps = tensor.roicy_part.call, tensor.roicy_part.maps
     if not _is_whole(tensor) or call.weights is not None or maps.numel() != call.maps.numel():
         return NotImplemented
     if not _is_of_cpu(weights, torch.float32) or weights.shape != (*maps.shape[:-2], 1, 1):
@@ -175,11 +195,11 @@ def _largest(tensor: Enlarged, dim: Any = None) -> Any:
         return NotImplemented
     if dim not in (-3, tensor.dim() - 3):
         return NotImplemented
-    call, weights = tensor.call, tensor.weights
+    call, weights = tensor.roicy_part.call, tensor.roicy_part.weights
     if weights is not None and tensor.dim() > 3:
         return NotImplemented
     return _masks.label_map(
-        tensor.maps, call.size, via=call.via, box=call.box,
+        tensor.roicy_part.maps, call.size, via=call.via, box=call.box,
         weights=None if weights is None else weights.flatten(),
     )  # fmt: skip
 
@@ -187,13 +207,15 @@ def _largest(tensor: Enlarged, dim: Any = None) -> Any:
 def _above(tensor: Enlarged, number: Any, compare: Any = operator.gt) -> Any:
     if not _is_number(number) or not _is_whole(tensor):
         return NotImplemented
-    call, weights = tensor.call, tensor.weights
+    call, weights = tensor.roicy_part.call, tensor.roicy_part.weights
     if weights is not None and weights.numel() > 1:
         return NotImplemented
     limit = _limit(1 if weights is None else weights.item(), number, compare)
     if limit is None:
         return NotImplemented
-    return _masks.resize_masks(tensor.maps, call.size, threshold=limit, via=call.via, box=call.box)
+    return _masks.resize_masks(
+        tensor.roicy_part.maps, call.size, threshold=limit, via=call.via, box=call.box
+    )
 
 
 def _limit(weight: float, number: float, compare: Any) -> float | None:
@@ -241,17 +263,19 @@ class _Nearest(_Call):
 
 def _equal(tensor: Enlarged, number: Any) -> Any:
     """Compare maps before they are enlarged."""
-    if not _is_number(number) or tensor.call.mode != "nearest":
+    if not _is_number(number) or tensor.roicy_part.call.mode != "nearest":
         return NotImplemented
-    return Enlarged(_Nearest(tensor.maps == number, tensor.call.size, "nearest"))
+    return Enlarged(
+        _Nearest(tensor.roicy_part.maps == number, tensor.roicy_part.call.size, "nearest")
+    )
 
 
 def _all(tensor: Enlarged, dim: Any = None) -> Any:
     """Whether all numbers that pixels show are true."""
-    if tensor.call.mode != "nearest" or dim is not None:
+    if tensor.roicy_part.call.mode != "nearest" or dim is not None:
         return NotImplemented
-    maps = tensor.maps
-    for axis, shown in zip((-2, -1), _shown(tensor.call), strict=True):
+    maps = tensor.roicy_part.maps
+    for axis, shown in zip((-2, -1), _shown(tensor.roicy_part.call), strict=True):
         some = shown.unique()
         if len(some) < maps.shape[axis]:
             maps = maps.index_select(axis, some)
@@ -302,6 +326,7 @@ class _Deferred(TorchFunctionMode):
     def __init__(self) -> None:
         super().__init__()
         self.calls: weakref.WeakSet[_Call] = weakref.WeakSet()
+        self.shared: list[tuple[int, int]] = []  # memory that others may write to
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -313,8 +338,12 @@ class _Deferred(TorchFunctionMode):
         if func is Tensor.sum and len(args) == 1 and not kwargs and _is_of_cpu(args[0], torch.bool):
             # PyTorch widens it first.
             return torch.tensor(int(np.count_nonzero(args[0].numpy())), device="cpu")
-        if self.calls and _changes(func, kwargs):
-            self._settle(kwargs.get("out", args[0] if args else None))
+        if func in _SHARING and args:
+            self._settle(args[0])
+            if type(args[0]) is not Enlarged:
+                self.shared.append(_memory(args[0]))
+        elif self.calls and _changes(func, kwargs):
+            self._settle(_written(func, args, kwargs))
         return func(*args, **kwargs)
 
     def _call(
@@ -334,14 +363,17 @@ class _Deferred(TorchFunctionMode):
         if mode == "nearest" and align_corners is not None:
             return None
         if type(input) is Enlarged:
-            outer = input.call
+            outer = input.roicy_part.call
             if outer.real is not None or outer.via is not None or outer.weights is not None:
                 return None
             if outer.mode != mode:
                 return None
             if mode == "nearest" or any(map(int.__lt__, outer.size, outer.maps.shape[-2:])):
                 return None
-        elif not _are_maps(input):
+        elif type(input) is Tensor and input.dtype in _tensors.HALVES:
+            _tell_of(input.dtype)
+            return None
+        elif not _are_maps(input) or any(_overlap(_memory(input), one) for one in self.shared):
             return None
         if input.dim() != 4 or 0 in input.shape or (mode == "bilinear" and sum(size) <= FEW_PIXELS):
             return None
@@ -351,26 +383,58 @@ class _Deferred(TorchFunctionMode):
         return _Call(input, size, mode) if is_exact else None
 
     def _settle(self, changed: Any) -> None:
-        """Enlarge what is read from a tensor, or from one of a tuple, that is about to change."""
-        for one in changed if isinstance(changed, tuple) else (changed,):
+        """Enlarge what is read from any of the tensors that are about to change."""
+        for one in tree_leaves(changed):
             for call in list(self.calls):
                 is_inner = type(one) is Enlarged and call.via is not None
-                if is_inner or _memory(one) == _memory(call.maps):
+                if is_inner or _overlap(_memory(one), _memory(call.maps)):
                     call.enlarge()
 
 
-def _memory(tensor: Any) -> int:
+@functools.cache
+def _tell_of(dtype: torch.dtype) -> None:
+    """Say once that maps of a type are left to PyTorch."""
+    text = "maps are enlarged by PyTorch, which rounds each number to that type"
+    _patches.log("info", f"{dtype}: {text}")
+
+
+def _memory(tensor: Any) -> tuple[int, int]:
+    """Return where the storage of a tensor begins and ends, or (0, 0)."""
     if type(tensor) is Enlarged or not isinstance(tensor, Tensor):
-        return 0
-    return tensor.untyped_storage().data_ptr() if tensor.layout is torch.strided else 0
+        return 0, 0
+    if tensor.layout is not torch.strided or tensor.device.type != "cpu":
+        return 0, 0
+    storage = tensor.untyped_storage()
+    return storage.data_ptr(), storage.data_ptr() + storage.nbytes()
+
+
+def _overlap(one: tuple[int, int], other: tuple[int, int]) -> bool:
+    return max(one[0], other[0]) < min(one[1], other[1])
+
+
+# What gives memory to those who write to it without PyTorch.
+_SHARING = {
+    getattr(Tensor, name)
+    for name in ("numpy", "__array__", "__dlpack__", "data_ptr", "storage", "untyped_storage")
+} | {torch.utils.dlpack.to_dlpack}
 
 
 def _changes(func: Any, kwargs: dict[str, Any]) -> bool:
-    """Whether a function changes its first argument, or writes to `out`."""
+    """Whether a function changes some of its arguments, or writes to `out`."""
+    if isinstance(func, torch._ops.OpOverload):
+        return func._schema.is_mutable
     name = getattr(func, "__name__", "")
     ends = name.endswith("_") and not name.endswith("__")
-    named = name == "__setitem__" or (name.startswith("__i") and name != "__invert__")
+    named = name in ("__setitem__", "__set__") or (name.startswith("__i") and name != "__invert__")
     return ends or named or "out" in kwargs or bool(kwargs.get("inplace"))
+
+
+def _written(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    """Return the arguments that such a function may write to."""
+    if kwargs.get("out") is not None:
+        return kwargs["out"]
+    is_first = args and isinstance(args[0], Tensor)
+    return args[0] if is_first and not isinstance(func, torch._ops.OpOverload) else (args, kwargs)
 
 
 def _is_of_cpu(value: Any, dtype: torch.dtype) -> bool:
