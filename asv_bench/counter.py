@@ -16,9 +16,9 @@ same length each time, and nothing else that is installed.  A longer path would 
 interpreter, whose caches of attributes then collide or do not.
 """
 
+import ast
 import contextlib
 import ctypes
-import gc
 import importlib.util
 import itertools
 import json
@@ -43,6 +43,18 @@ LINE = 64
 WARM_UP = 10  # calls after which the interpreter has chosen its instructions; they run fast
 SHOWN = 0.005  # functions that execute a smaller share of a call's instructions are not kept
 IMPORT = "import roicy"
+# A process that counts the import has imported nothing else before but NumPy and what that imports.
+# So a module is seen that roicy imports and need not.
+BARE = "import gc, ctypes, numpy; gc.disable(); library = ctypes.CDLL(None); "
+OF_MEMORY = "library.watch_bytes(); import roicy; print(library.most_bytes()); "
+OF_BYTECODES = (
+    "import sys; known = {*sys.modules, 'counter'}; import counter; "
+    "[sys.modules.pop(one) for one in {*sys.modules} - known]; counter.trace_import_here()"
+)
+OF_CALLS = (
+    f"library.start_counting(); import roicy; library.write_counts(b'{IMPORT}, 1'); "
+    "library.stop_counting(); import counter; "
+)
 THREADS = 2  # of the call whose locks are counted
 TRIGGER = re.compile(r"^desc: Trigger: Client Request: (.*), (\d+)$", re.MULTILINE)
 FPN, C4 = {"shape": (1, 32, 200, 304), "count": 100}, {"shape": (1, 32, 50, 76), "count": 50}
@@ -97,6 +109,12 @@ CALLS = {
     "labels_150 forward NCHW": (2, MANY),
     "masks_picture forward NCHW": (2, PICTURE),
     "masks_picture_rle forward NCHW": (2, PICTURE),
+    # results that are made, as most callers have it, and not given as `out`
+    "align_few returned NCHW": (4, FEW),
+    "crop_faces returned NHWC": (2, {"count": 4}),
+    "paste_masks returned NCHW": (1, PASTE),
+    "labels_19 returned NCHW": (2, LABELS),
+    "attention_decoder returned NHWC": (4, DECODER),
     "align_tiny forward NCHW": (50, ONE),
     "align_tiny backward_boxes NHWC": (50, ONE),
     "pool_tiny backward NCHW": (50, ONE),
@@ -118,7 +136,7 @@ def chosen(only):
 
 
 def drawn(name):
-    """Return a workload and its arrays, which import_here draws: valgrind would need seconds."""
+    """Return a workload and its arrays, which draw_here draws."""
     import workloads
 
     def placed(value):
@@ -127,7 +145,7 @@ def drawn(name):
         return workloads.placed(value, value.dtype) if value.flags.c_contiguous else value
 
     workload, direction, _ = name.split()
-    work, file = workloads.ALL[workload]._replace(**CALLS[name][1]), Path(f"{name}.arrays")
+    work, file = workloads.ALL[workload]._replace(**CALLS[name][1]), Path("drawn", name)
     if not file.exists():
         arrays = work.arrays("float16" if direction == "rounded" else "float32")
         file.write_bytes(pickle.dumps(arrays))
@@ -139,43 +157,26 @@ def prepared(roicy, name, threads=1):
     (work, arrays), (_, direction, layout) = drawn(name), name.split()
     if direction.startswith("maximum"):
         work = work._replace(operator="roi_align_max")
+    reuse = direction != "returned"
     kinds = {"rounded": "forward", "maximum": "forward", "maximum_backward": "backward"}
-    return work.call(roicy, arrays, kinds.get(direction, direction), layout, True, threads)
+    kinds["returned"] = "forward"
+    return work.call(roicy, arrays, kinds.get(direction, direction), layout, reuse, threads)
 
 
-def calls_here(only):
-    """Yield the name, the function and the repeats of each call, after its warm-up."""
-    import roicy
-
-    for name in chosen(only):
-        try:
-            call = prepared(roicy, name)
-            for _ in range(WARM_UP):
-                call()
-        except (AttributeError, TypeError, ValueError) as error:  # of a commit before the operator
-            print(f"{name}: {error}", file=sys.stderr)
-            continue
-        yield name, call, CALLS[name][0]
-
-
-def import_here(only):
-    """Import everything, print the memory that roicy takes, and draw the arrays of calls."""
-    import numpy  # noqa: F401
-
-    counter = ctypes.CDLL(None)
-    counter.most_bytes.restype = ctypes.c_long
-    counter.watch_bytes()
-    importlib.import_module("roicy")
-    print(counter.most_bytes())
+def draw_here(wanted):
+    """Draw the arrays of calls before valgrind does, which would need seconds."""
     importlib.import_module("timing"), importlib.import_module("workloads")
-    for name in chosen(only):
+    for name in among(wanted):
         drawn(name)
 
 
-def trace_import_here():
-    """Import everything, and print how many bytecodes each module executes meanwhile."""
-    import numpy  # noqa: F401
+def among(wanted):
+    """Return the calls at whose places `wanted` has a "1"."""
+    return [name for name, mark in zip(CALLS, wanted, strict=True) if mark == "1"]
 
+
+def trace_import_here():
+    """Import roicy, and print how many bytecodes each module executes meanwhile."""
     found, folders = Counter(), sorted(sys.path, key=len, reverse=True)
 
     def trace(frame, event, _):
@@ -184,9 +185,7 @@ def trace_import_here():
             found[frame.f_globals.get("__name__"), frame.f_code.co_filename] += 1
         return trace
 
-    sys.settrace(trace)
-    importlib.import_module("roicy")
-    sys.settrace(None)
+    traced(lambda: importlib.import_module("roicy"), trace)
     least, shown = SHOWN * sum(found.values()), Counter()
     for (name, file), spent in found.items():
         folder = next((one for one in folders if file.startswith(f"{one}/")), "")
@@ -195,62 +194,128 @@ def trace_import_here():
     print(json.dumps([sum(found.values()), shown]))
 
 
-def count_here(only):
-    """Count in this process, which runs under callgrind and has loaded counter.c."""
-    import numpy  # noqa: F401
+def count_here(wanted):
+    """Count in this process, which runs under callgrind, has loaded counter.c and counted roicy.
 
-    counter = ctypes.CDLL(None)
-    counter.most_bytes.restype = counter.locks_taken.restype = ctypes.c_long
-    gc.disable()  # it would run at calls that depend on everything before
-    counter.start_counting()
+    Each call is counted in a child of its own.  So no call sees what those before it have left, and
+    counts are the same whichever calls are asked for.
+    """
     roicy = importlib.import_module("roicy")
-    counter.write_counts(f"{IMPORT}, 1".encode())
-    counter.stop_counting()
-    found, made = {}, {}
-    for name, call, calls in calls_here(only):
-        counter.start_counting()
-        call()  # the simulated caches are empty before it
-        encoded, repeats = f"{name}, {calls}".encode(), range(calls)
-        counter.forget_counts()
-        for _ in repeats:
-            call()
-        counter.write_counts(encoded)
-        counter.stop_counting()
-        counter.watch_bytes()
-        call()
-        found[name], made[name] = {"memory": counter.most_bytes()}, call
+    importlib.import_module("workloads")
     package = str(Path(roicy.__file__).parent)
-    for name, call in made.items():
-        traced = bytecodes(call, package)
-        found[name] |= {"bytecodes": sum(traced.values()), "functions": traced}
-        call = prepared(roicy, name, THREADS)
-        call()  # which may start threads
-        counter.watch_bytes()
-        call()
-        found[name]["locks"] = counter.locks_taken()
+    for name, mark in zip(CALLS, wanted, strict=True):
+        if mark == "1":
+            in_child(lambda name=name: count_call(name, roicy, package), name)
     built = None
     with contextlib.suppress(AttributeError, ImportError):  # of older commits
         built = importlib.import_module("roicy._kernels.isa").built()
+    found = {path.name: json.loads(path.read_text()) for path in Path("found").iterdir()}
     print(json.dumps([versions_here(), found, built]))
 
 
-def bytecodes(call, package):
-    """Return how many bytecodes each function of a package executes in a call."""
-    found = Counter()
+def in_child(function, name):
+    """Write what a function returns in a child of this process to a file, unless it is None."""
+    child = os.fork()
+    if child:
+        if os.waitpid(child, 0)[1]:
+            raise RuntimeError(f"{name}: the process that counts it failed")
+        return
+    try:
+        found = function()
+        if found is not None:
+            Path("found", name).write_text(json.dumps(found))
+        sys.stderr.flush()
+        os._exit(0)
+    finally:
+        sys.excepthook(*sys.exc_info())
+        os._exit(1)
+
+
+def count_call(name, roicy, package):
+    """Count a call of the table; None if this version of roicy lacks it."""
+    try:
+        call = prepared(roicy, name)
+        call()
+    except (AttributeError, TypeError, ValueError) as error:  # of a commit before the operator
+        print(f"{name}: {error}", file=sys.stderr)
+        return None
+    found = count_function(name, call, CALLS[name][0], package)
+    call = prepared(roicy, name, THREADS)
+    call()  # which may start threads
+    library = ctypes.CDLL(None)
+    library.locks_taken.restype = ctypes.c_long
+    library.watch_bytes()
+    call()
+    return found | {"locks": library.locks_taken()}
+
+
+def count_function(name, call, calls, *packages):
+    """Have callgrind count some calls of a function; return their memory and bytecodes."""
+    library = ctypes.CDLL(None)
+    library.most_bytes.restype = ctypes.c_long
+    for _ in range(WARM_UP):
+        call()
+    library.start_counting()
+    call()  # the simulated caches are empty before it
+    encoded, repeats = f"{name}, {calls}".encode(), range(calls)
+    library.forget_counts()
+    for _ in repeats:
+        call()
+    library.write_counts(encoded)
+    library.stop_counting()
+    library.watch_bytes()
+    call()
+    memory, executed = library.most_bytes(), bytecodes(call, *packages)
+    return {"memory": memory, "bytecodes": sum(executed.values()), "functions": executed}
+
+
+def count_file_here(counted=True):
+    """Count each call of calls.py in a child of its own, or only make it."""
+    # Not '': cv2 looks for its library in what comes second, and must not find itself first.
+    sys.path[0] = f"{os.getcwd()}/drawn"
+    calls = importlib.import_module("calls")
+    packages = [f"{os.getcwd()}/{name}" for name in ("calls.py", "numpy", *calls.PACKAGES)]
+    for name, prepare in vars(calls).items():
+        if callable(prepare) and getattr(prepare, "__module__", "") == "calls" and name[0] != "_":
+            if counted:
+                made = (name, prepare, packages)
+                in_child(lambda made=made: count_function(made[0], made[1](), 1, *made[2]), name)
+            else:
+                prepare()()
+    found = {path.name: json.loads(path.read_text()) for path in Path("found").iterdir()}
+    modules = {
+        name: sys.modules[name] for name in ("numpy", *calls.PACKAGES) if name in sys.modules
+    }
+    kept = {name: getattr(one, "__version__", "") for name, one in modules.items()}
+    print(json.dumps([{"python": sys.version} | kept, found]))
+
+
+def bytecodes(call, *packages):
+    """Return how many bytecodes each function of these packages executes in a call."""
+    found, folder = Counter(), str(Path(packages[0]).parent)
 
     def trace(frame, event, _):
         code = frame.f_code
-        if not code.co_filename.startswith(package):
+        if not code.co_filename.startswith(packages):
             return None
         frame.f_trace_opcodes = True
         if event == "opcode":
-            found[f"{code.co_name} roicy{code.co_filename.removeprefix(package)}"] += 1
+            found[f"{code.co_name} {code.co_filename.removeprefix(folder)[1:]}"] += 1
         return trace
 
-    sys.settrace(trace)
-    call()
-    sys.settrace(None)
+    traced(call, trace)
     return found
+
+
+def traced(call, trace):
+    """Make a call, and have `trace` see its bytecodes."""
+    # Python 3.12.0 to 3.12.3 look only here whether any frame asks for bytecodes.
+    sys._getframe().f_trace_opcodes = True
+    sys.settrace(trace)
+    try:
+        call()
+    finally:
+        sys.settrace(None)
 
 
 def versions_here():
@@ -376,17 +441,48 @@ def write(path, content, depth):
 
 
 @contextlib.contextmanager
-def linked(longer):
-    """Make a folder whose path is the same each time, unless another process counts too."""
+def linked(links, longer):
+    """Make a folder of links, and yield it with the command of a Python that sees little else.
+
+    Its path is the same each time, unless another process counts too.
+    """
     for number in itertools.count():
         folder = f"/tmp/roicy-counted-{number:03}{'x' * longer}"
         with contextlib.suppress(FileExistsError):
             os.mkdir(folder)
             break
     try:
-        yield folder
+        numpy = Path(importlib.util.find_spec("numpy").origin).parent
+        links = links | {name: f"{sys.base_prefix}/{name}" for name in ("lib", "lib64")}
+        links |= {path.name: path for path in (numpy, numpy.with_name("numpy.libs"))}
+        links["counter.py"] = FOLDER / "counter.py"
+        for name, path in links.items():
+            Path(folder, name).symlink_to(path)
+        for name in ("drawn", "found", "counted"):
+            Path(folder, name).mkdir()
+        compiler = os.environ.get("CC", "cc").split()
+        shared = ["-O1", "-shared", "-fPIC", f"{FOLDER}/counter.c", "-o", f"{folder}/library.so"]
+        load("builds").run([*compiler, *shared])
+        # A copy, since Python looks where a link leads.  It goes without `site`, whose work depends
+        # on what else is installed.
+        python = [shutil.copy(os.path.realpath(sys.executable), f"{folder}/python"), "-S", "-c"]
+        yield folder, python
     finally:
         shutil.rmtree(folder)
+
+
+def under_callgrind(folder, command, isa, keep=None):
+    """Return what a process prints, and the counts of each call that it made under callgrind."""
+    options = "--tool=callgrind --instr-atstart=no --cache-sim=yes --simulate-wb=yes".split()
+    options += [f"--{name}={value}" for name, value in CACHES.items()]
+    options += [f"--callgrind-out-file={folder}/counted/counts.%p"]
+    printed = run_in(folder, [shutil.which("valgrind"), *options, *command], isa)
+    files = {path: counts_of(path.read_text()) for path in Path(folder, "counted").iterdir()}
+    files = {path: found for path, found in files.items() if found}
+    for path, (name, _) in files.items() if keep else ():
+        os.makedirs(keep, exist_ok=True)
+        shutil.move(path, Path(keep, f"callgrind.out.{name.replace(' ', '_')}"))
+    return json.loads(printed), dict(files.values())
 
 
 def count(only=None, isa="avx2", package=None, keep=None, longer=0):
@@ -396,48 +492,56 @@ def count(only=None, isa="avx2", package=None, keep=None, longer=0):
     default of the one that this process would import.  `keep` is a folder for callgrind's files.
     Paths are longer by so many letters as `longer` says.
     """
-    package, numpy = package or imported(), Path(importlib.util.find_spec("numpy").origin).parent
-    with linked(longer) as folder:
-        links = {"roicy": package}
-        links |= {name: f"{sys.base_prefix}/{name}" for name in ("lib", "lib64")}
-        links |= {path.name: path for path in (numpy, numpy.with_name("numpy.libs"))}
-        for path in (FOLDER / "counter.py", BENCH / "workloads.py", BENCH / "timing.py"):
-            links[path.name] = path
-        for name, path in links.items():
-            Path(folder, name).symlink_to(path)
-        compiler = os.environ.get("CC", "cc").split()
-        shared = ["-O1", "-shared", "-fPIC", f"{FOLDER}/counter.c", "-o", f"{folder}/library.so"]
-        load("builds").run([*compiler, *shared])
-        # A copy, since Python looks where a link leads.  It goes without `site`, whose work depends
-        # on what else is installed.
-        python = [shutil.copy(os.path.realpath(sys.executable), f"{folder}/python"), "-S", "-c"]
-        program = f"import counter; counter.import_here({only!r})"
+    package = package or imported()
+    links = {name: BENCH / name for name in ("workloads.py", "timing.py")} | {"roicy": package}
+    # As long whatever is asked for: the length of a command moves all that is allocated.
+    wanted = "".join("01"[name in chosen(only)] for name in CALLS)
+    with linked(links, longer) as (folder, python):
+        program = f"{BARE}{OF_MEMORY}import counter; counter.draw_here('{wanted}')"
         for _ in range(2):  # the first compiles
             of_import = {"memory": int(run_in(folder, [*python, program], isa))}
-        program = "import counter; counter.trace_import_here()"
-        traced = json.loads(run_in(folder, [*python, program], isa))
-        of_import |= zip(("bytecodes", "functions"), traced, strict=True)
-        options = "--tool=callgrind --instr-atstart=no --cache-sim=yes --simulate-wb=yes".split()
-        options += [f"--{name}={value}" for name, value in CACHES.items()]
-        valgrind = [shutil.which("valgrind"), *options, f"--callgrind-out-file={folder}/counts"]
-        program = f"import counter; counter.count_here({only!r})"
-        printed = run_in(folder, [*valgrind, *python, program], isa)
-        files = {path: counts_of(path.read_text()) for path in Path(folder).glob("counts.*")}
-        files = {path: found for path, found in files.items() if found}
-        for path, (name, _) in files.items() if keep else ():
-            os.makedirs(keep, exist_ok=True)
-            shutil.move(path, Path(keep, f"callgrind.out.{name.replace(' ', '_')}"))
-    versions, others, built = json.loads(printed)
+        executed = json.loads(run_in(folder, [*python, BARE + OF_BYTECODES], isa))
+        of_import |= zip(("bytecodes", "functions"), executed, strict=True)
+        command = [*python, f"{BARE}{OF_CALLS}counter.count_here('{wanted}')"]
+        (versions, others, built), found = under_callgrind(folder, command, isa, keep)
     versions["valgrind"] = load("builds").run(["valgrind", "--version"]).strip()
-    counts = joined(dict(files.values()), {IMPORT: of_import} | others) | sizes(package)
+    counts = joined(NAMES, found, {IMPORT: of_import} | others) | sizes(package)
     counts["wheel"]["instruction sets"] = built
     return versions, counts
 
 
-def joined(counts, others):
+def count_file(path, keep=None, longer=0):
+    """Return the versions, and the counts of the calls that a file of others has.
+
+    `PACKAGES` of the file names what it imports besides NumPy and Python's own modules.  Each of
+    its public functions prepares a call and returns it, a function without parameters.
+    """
+    text = Path(path).read_text()
+    listed = re.search(r"^PACKAGES = (\[.*?\])", text, re.MULTILINE | re.DOTALL)
+    if not listed:
+        raise ValueError(f"{path}: no PACKAGES = [...], expected a list of what it imports")
+    links = {"calls.py": Path(path).resolve()}
+    for name in ast.literal_eval(listed[1]):
+        found = importlib.util.find_spec(name) if name.isidentifier() else None
+        origin = found and found.origin and Path(found.origin)
+        if origin is None:  # a folder of libraries, such as pillow.libs
+            origin = Path(importlib.util.find_spec("numpy").origin).parents[1] / name
+        one = origin.parent if origin.stem == "__init__" else origin
+        if not one.exists():
+            raise ValueError(f"{path}: PACKAGES: {name!r} is not installed")
+        links[one.name] = one
+    with linked(links, longer) as (folder, python):
+        program = f"{BARE}import counter; counter.count_file_here"
+        run_in(folder, [*python, f"{program}(False)"], "avx2")  # which compiles
+        (versions, others), found = under_callgrind(folder, [*python, f"{program}()"], "avx2", keep)
+    versions["valgrind"] = load("builds").run(["valgrind", "--version"]).strip()
+    return versions, joined(others, found, others)
+
+
+def joined(names, counts, others):
     """Return the counts of the calls, in their order; bytecodes of functions are among theirs."""
     found = {}
-    for name in (name for name in NAMES if name in counts):
+    for name in (name for name in names if name in counts):
         functions, more = counts[name].pop("functions"), others[name]
         found[name] = counts[name] | more | {"functions": functions | more["functions"]}
     return found

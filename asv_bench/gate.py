@@ -50,8 +50,7 @@ builds, progress = counter.load("builds"), counter.load("progress")
 ROOT = counter.FOLDER.parent
 RECORD = "asv_bench/counts.json"
 COUNTS = ROOT / RECORD
-BUILD = {"ROICY_BUILD_ISA": "baseline,avx2"}
-SETS = ["avx2", "baseline"]  # of BUILD, as the build says
+SETS = ["avx2", "baseline"]  # of counts.json, as the build says
 KEPT_BUILDS = counter.FOLDER / "results" / "builds"
 TO_BUILD = {"Cython": "cython>=3.1", "setuptools": "setuptools>=77"}
 COMPILED = ("pyx", "setup.py", "pyproject.toml")  # what a build depends on
@@ -141,7 +140,8 @@ def where(function):
     module, _, name = name.rpartition(".")
     files = sorted((ROOT / "pyx").rglob("*.*"), key=lambda path: (path.stem != module, path.suffix))
     name = name.removesuffix("_float").removesuffix("_double")
-    start = re.compile(rf"(?:\s*(?:cp?)?def |\w).*\b{name}\)?\(.*(?<!;)$")
+    # `cdef T x = name(...)` is a call.
+    start = re.compile(rf"(?:\s*(?:cp?)?def |\w)[^=]*\b{name}\)?\(.*(?<!;)$")
     for path in [ROOT / file] if file else files:
         if path.suffix in (".py", ".pyx", ".pxd", ".h") and path.exists():
             for number, line in enumerate(path.read_text().splitlines(), 1):
@@ -192,10 +192,19 @@ def writer():
 
 
 class Commits:
-    """Builds of commits in a temporary folder, and the processor seconds that they took."""
+    """Builds of commits in a temporary folder, and the processor seconds that they took.
+
+    They have the instruction sets of the build that is judged: one set more moves what the dynamic
+    loader does at import, and where kernels lie.
+    """
 
     def __init__(self, folder):
-        self.folder, self.made = folder, {}
+        self.folder, self.made, self.sets = folder, {}, SETS
+
+    def settings(self):
+        """Return the environment of a build."""
+        others = [name for name in self.sets if name != "baseline"]
+        return {"ROICY_BUILD_ISA": ",".join(["baseline", *others])}
 
     def build(self, *commits):
         """Build what is not built yet, all at the same time."""
@@ -204,14 +213,16 @@ class Commits:
             raise ValueError(f"a build needs {lacking()}")
         with ThreadPoolExecutor() as pool:
             folders = [Path(self.folder, commit) for commit in commits]
-            made = pool.map(builds.compile_commit, commits, folders, [BUILD] * len(commits))
+            made = pool.map(
+                builds.compile_commit, commits, folders, [self.settings()] * len(commits)
+            )
             self.made |= zip(commits, made, strict=True)
 
     def package(self, commit):
         """Return the package of a commit, which an earlier run may have built."""
         if commit in self.made:
             return Path(self.made[commit][0], "roicy")
-        kept = KEPT_BUILDS / f"{commit[:12]}-{build_key()}"
+        kept = KEPT_BUILDS / f"{commit[:12]}-{build_key(self.settings())}"
         if not kept.exists():
             with progress.Progress(f"building {commit[:10]}"):
                 self.build(commit)
@@ -238,13 +249,13 @@ def lacking():
     return missing and f"pip install {' '.join(missing)}"
 
 
-def build_key():
+def build_key(settings):
     """Return a short text of all that a build of a commit depends on."""
     compiler = os.environ.get("CC", "cc")
     said = builds.run([*compiler.split(), "--version"])
     flags = [f"{name}={os.environ[name]}" for name in sorted(os.environ) if "FLAGS" in name]
     cython = importlib.metadata.version("cython") if not lacking() else ""
-    facts = [compiler, said, sys.version, cython, *flags, str(BUILD)]
+    facts = [compiler, said, sys.version, cython, *flags, str(settings)]
     return hashlib.sha256("\n".join(facts).encode()).hexdigest()[:8]
 
 
@@ -442,6 +453,7 @@ def run(options, old, commits):
     elif lacking():
         print(f"no other commit can be built, should it be asked for: {lacking()}")
     versions, counts = counted(options.only, keep=keep and keep / "now", package=package)
+    commits.sets = counts["wheel"]["instruction sets"] or SETS
     counts |= {"build": of_build} if of_build else {}
 
     def thrice(only):

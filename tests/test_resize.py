@@ -386,6 +386,7 @@ def test_tiles(isa):
         ({"patch": 3}, "size: (4, 4), expected multiples of patch * merge, 3"),
         ({"patch": 2, "merge": 4}, "size: (4, 4), expected multiples of patch * merge, 8"),
         ({"merge": 2}, "merge, repeat: 2, 1, expected 1 without patch"),
+        ({"repeat": 2}, "merge, repeat: 1, 2, expected 1 without patch"),
         ({"tiles": (2, 2), "patch": 2}, "patch: 2, expected None beside tiles"),
         ({"tiles": (2, 0)}, "tiles: 0, expected an integer from 1"),
         ({"tiles": (2**23, 1)}, "tiles: (8388608, 1) of (4, 4), expected at most"),

@@ -98,7 +98,7 @@ def spent(gate, monkeypatch):
         return str(folder), seconds[commit]
 
     monkeypatch.setattr(gate, "TO_BUILD", {})
-    monkeypatch.setattr(gate, "build_key", lambda: "key")
+    monkeypatch.setattr(gate, "build_key", lambda settings: settings["ROICY_BUILD_ISA"])
     monkeypatch.setattr(gate.builds, "compile_commit", compile_commit)
     return seconds
 
@@ -156,6 +156,55 @@ def test_gate_takes_the_writer_for_other_versions(gate, commits, capsys):
     assert gate.writer_instead(VERSIONS, {"compiler": "GCC 2"}, asked) is None
 
 
+@pytest.mark.parametrize("sets", [["avx2", "baseline"], ["avx512", "avx2", "baseline"]])
+def test_gate_builds_the_writer_with_the_same_sets(gate, commits, monkeypatch, tmp_path, sets):
+    """Counts move with the instruction sets of a build, so like is compared with like."""
+    asked, options = [], SimpleNamespace(build=False, commit=None, only=None, profile=None)
+    options.write = options.allow_skip = options.same = False
+
+    def compile_commit(commit, folder, settings):
+        (folder / "roicy").mkdir(parents=True)
+        asked.append(sorted(settings["ROICY_BUILD_ISA"].split(","), reverse=True))
+        return str(folder), 1
+
+    def count(*_, package=None, **__):
+        built = asked[0] if package else sets
+        wheel = {"bytes": 1_000_000 * len(built), "instruction sets": built}
+        return VERSIONS, counts(1_000_000 + 10_000 * ("avx512" in built)) | {"wheel": wheel}
+
+    monkeypatch.setattr(gate, "TO_BUILD", {})
+    monkeypatch.setattr(gate, "build_key", lambda _: "key")
+    monkeypatch.setattr(gate.builds, "compile_commit", compile_commit)
+    monkeypatch.setattr(gate.counter, "count", count)
+    assert gate.run(options, json.loads(json.dumps(OLD)), gate.Commits(tmp_path)) == 0
+    assert [sorted(one) for one in asked] == [sorted(sets)] * ("avx512" in sets)
+
+
+def test_counts_are_judged_of_any_calls(gate, counter, monkeypatch, capsys, tmp_path):
+    """A file of calls is counted, kept, and judged beside what was kept."""
+    monkeypatch.setitem(sys.modules, "counter", counter)
+    monkeypatch.setitem(sys.modules, "gate", gate)
+    mine = load("count_calls")
+    asked, kept = str(tmp_path / "calls.py"), str(tmp_path / "counts.json")
+    Path(asked).write_text("import numpy as np\n")
+    assert mine.main([asked]) == 2
+    assert "no PACKAGES = [...], expected a list" in capsys.readouterr().out
+    Path(asked).write_text('PACKAGES = ["no_such_package"]\n')
+    assert mine.main([asked]) == 2
+    assert "'no_such_package' is not installed" in capsys.readouterr().out
+    for number, options, code, said in (
+        (1_000_000, ["--write", kept], 0, "1000000 instructions"),
+        (1_000_100, ["--beside", kept], 0, "same: no count left its band"),
+        (1_100_000, ["--beside", kept], 1, "WORSE"),
+    ):
+        found = {CALL: counts(number)[CALL]}
+        monkeypatch.setattr(counter, "count_file", lambda *_, found=found, **__: (VERSIONS, found))
+        assert mine.main([asked, *options]) == code
+        assert said in capsys.readouterr().out
+    monkeypatch.setattr(counter, "count_file", lambda *_, **__: (VERSIONS | {"cython": "4"}, found))
+    assert mine.main([asked, "--beside", kept]) == 2
+
+
 def test_gate_demands_the_same(gate, capsys):
     assert gate.judge(OLD, VERSIONS, counts(), same=True) == 0
     assert gate.judge(OLD, VERSIONS, counts(980_000), same=True) == 1
@@ -187,6 +236,15 @@ def test_gate_names_functions(gate, capsys):
         name, (file, number) = line.split(" ")[0], re.search(rf"{line} +{place}", said).groups()
         assert name.removesuffix("_float") in (ROOT / file).read_text().split("\n")[int(number) - 1]
     assert "shrunk" not in said and "tupledealloc" not in said
+
+
+def test_gate_finds_definitions(gate, monkeypatch, tmp_path):
+    """What is assigned from a call is not the place where the function is defined."""
+    (tmp_path / "pyx").mkdir()
+    text = "cdef T first = load(1)\n    cdef T x = load(2)\ncdef T load(int i) noexcept nogil:\n"
+    (tmp_path / "pyx" / "plan.pyx").write_text(text)
+    monkeypatch.setattr(gate, "ROOT", tmp_path)
+    assert gate.where("plan.load") == "pyx/plan.pyx:3"
 
 
 def test_gate_ignores_few_lines(gate):
@@ -250,9 +308,9 @@ def test_counter_reads_files_of_callgrind(counter):
     head = f"desc: Trigger: Client Request: {CALL}, 2\nevents: {events}\n"
     costs = "fl=(1) a.c\nfn=(1) inner.constprop.0\n10 900 5\n+2 600\n\n"
     costs += "fn=(2) __pyx_f_5roicy_8_kernels_7forward_load\n3 500\ncfn=(1)\ncalls=2 0\n* 1500\n"
-    text = head + costs + "totals: 2000 9 9 2 4 6 0 2 4 0 0 2\n"
-    expected = {"instructions": 1000, "level 1 misses": 6, "last level misses": 3}
-    expected |= {"bytes moved": 4 * 64, "functions": {"inner": 750, "forward.load": 250}}
+    text = head + costs + "totals: 2000 9 9 2 4 6 8 2 4 10 20 40\n"
+    expected = {"instructions": 1000, "level 1 misses": 6, "last level misses": 7}
+    expected |= {"bytes moved": 42 * 64, "functions": {"inner": 750, "forward.load": 250}}
     assert counter.counts_of(text) == (CALL, expected)
     assert counter.counts_of("desc: Trigger: Program termination\n") is None
 
@@ -390,8 +448,19 @@ def test_verdicts(factor, turns, processes, expected, capsys):
     assert row["verdict"] == expected
     assert row["low"] <= row["ratio"] <= row["high"]
     np.testing.assert_allclose([row["ratio"], row["ratio_of_least"]], factor)
-    assert compare.report(old, new) == (expected == "slower")
+    assert compare.report(old, new) == {"slower": 1, "cannot tell": 3}.get(expected, 0)
     assert expected in capsys.readouterr().out
+
+
+def test_verdicts_of_other_machines_say_so(capsys):
+    """Another processor, Python or NumPy may be why a call is slower."""
+    old, new = file_of(run_of(STEADY)), file_of(run_of([2 * one for one in STEADY]), turns="b")
+    new["machine"], new["runtime"] = {"cores": 2, "processor": "b"}, {"python": "3.14"}
+    assert compare.report(old, new) == 1
+    said = "not of the builds alone: the files differ in processor, python."
+    assert said in capsys.readouterr().out
+    assert compare.report(old, old) == 0
+    assert "alone" not in capsys.readouterr().out
 
 
 def test_interval_covers_the_ratio():
@@ -441,6 +510,19 @@ def test_threads_are_compared(tmp_path, capsys, factor, options, code, verdicts)
     assert verdicts in said
     assert f"commit: 1 -> {factor}" in said
     assert re.search(rf"float32 2 .* {factor:.3f} .* {1 / factor:.2f}", said)
+
+
+def test_files_of_busy_are_compared(tmp_path, capsys):
+    row = {"workload": "pool_tiny", "direction": "forward", "threads": 1, "busy": 2, "releases": 1}
+    paths = []
+    for p50 in (1.0, 1.5):
+        file = {"schema": compare.THREADS, "machine": {}, "build": {}, "runtime": {}}
+        file["busy"] = [row | {"calls": 9, "p50": p50, "p99": 2.0}]
+        paths.append(tmp_path / str(p50))
+        paths[-1].write_text(json.dumps(file))
+    assert main(["bench", "--compare", *map(str, paths)]) == 1
+    assert "0 faster, 1 slower, 0 same" in capsys.readouterr().out
+    assert main(["bench", "--compare", str(paths[0]), str(paths[0])]) == 0
 
 
 ONE = run_of(STEADY)
@@ -522,6 +604,20 @@ def test_processes_take_turns(tmp_path, capsys):
     path.write_text(json.dumps(old))
     assert compare.read(str(path)) == old
     assert set(old) == {"schema", "date", *compare.PARTS}
+
+
+def test_linters_have_one_version():
+    """.ci/run, pre-commit and CONTRIBUTING name the same linters."""
+    found = []
+    for name in (".ci/run", "CONTRIBUTING.md"):
+        if not (ROOT / name).exists():
+            pytest.skip("this is no checkout")
+        text = " ".join((ROOT / name).read_text().split())
+        found.append(
+            re.search(r"pip install (ruff==\S+ cython-lint==\S+ clang-format==[\d.]+)", text)
+        )
+    hooks = re.findall(r"rev: v(\S+)", (ROOT / ".pre-commit-config.yaml").read_text())
+    assert {re.sub(r"[a-z-]+==", "", one[1]) for one in found} == {" ".join(hooks)}
 
 
 def test_what_is_compared_against(tmp_path):

@@ -16,7 +16,8 @@ from .builds import SCHEMA
 from .timing import titled
 
 PARTS = ("machine", "build", "runtime", "method", "runs")
-THREADS = "roicy-threads/1"  # of files of --scaling and --latency; docs/tracking.md has it
+THREADS = "roicy-threads/1"  # of files of --scaling, --latency and --busy; docs/tracking.md has it
+TABLES = {"scaling", "latency", "busy"}  # of which such a file has one at least
 OF_A_RUN = ("least", "digest")
 KEY = ("workload", "direction", "layout", "dtype", "threads")
 LEVEL = 0.99  # of the intervals: many calls are compared at once
@@ -33,7 +34,7 @@ FASTER, SLOWER, SAME, UNKNOWN = "faster", "slower", "same", "cannot tell"
 def read(path: str, option: str = "--compare") -> dict[str, Any]:
     """Return a file that `--json` wrote; ValueError where it is not one.
 
-    Only `--compare` takes those of `--scaling` and `--latency`.
+    Only `--compare` takes those of `--scaling`, `--latency` and `--busy`.
     """
     name = f"{option}: {path}"
     try:
@@ -58,7 +59,7 @@ def read(path: str, option: str = "--compare") -> dict[str, Any]:
 def read_threads(name: str, file: dict[str, Any]) -> dict[str, Any]:
     """Return a file of threads; ValueError where it lacks something."""
     missing = [part for part in PARTS[:3] if not isinstance(file.get(part), dict)]
-    missing += [] if "scaling" in file or "latency" in file else ["scaling or latency"]
+    missing += [] if TABLES & file.keys() else [" or ".join(sorted(TABLES))]
     if missing:
         raise ValueError(f"{name}: no {', '.join(missing)}, expected all of docs/tracking.md")
     return file
@@ -129,6 +130,16 @@ def differing(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
     ]
 
 
+def warned(old: dict[str, Any], new: dict[str, Any]) -> str:
+    """Return what verdicts are about if not of builds alone, or an empty text."""
+    pairs = [("machine", "processor"), ("machine", "usable_cores")]
+    pairs += [("runtime", "python"), ("runtime", "numpy")]
+    names = [name for part, name in pairs if old[part].get(name) != new[part].get(name)]
+    if not names:
+        return ""
+    return f"These verdicts are not of the builds alone: the files differ in {', '.join(names)}."
+
+
 def table(rows: list[dict[str, Any]]) -> str:
     """Return the rows as text."""
     head = f"{'':<18} {'old ms':>9} {'new ms':>9} {'least':>6} {'median':>6}  {'interval':<13}"
@@ -155,8 +166,9 @@ def table(rows: list[dict[str, Any]]) -> str:
 def report(old: dict[str, Any], new: dict[str, Any], same: float | None = None) -> int:
     """Print the comparison, and return the exit code.
 
-    It is 0 if nothing is slower, 1 if something is, and 2 if no call is compared.  With `same`, a
-    share, it is 1 unless every call is in both files and the same within this share.
+    It is 0 if nothing is slower, 1 if something is, 2 if no call is compared, and 3 if no call has
+    another verdict than "cannot tell".  With `same`, a share, it is 1 unless every call is in both
+    files and the same within this share.
     """
     margin = same or margin_of(old, new)
     rows = compare(old, new, margin)
@@ -172,6 +184,8 @@ def report(old: dict[str, Any], new: dict[str, Any], same: float | None = None) 
     verdicts = [row["verdict"] for row in rows]
     counts = [f"{verdicts.count(each)} {each}" for each in (FASTER, SLOWER, SAME, UNKNOWN)]
     print(", ".join(counts) + f" (beyond, or within, {100 * margin:g} %)")
+    if warned(old, new):
+        print(warned(old, new))
     if same is not None:
         return int(bool(lacking) or verdicts.count(SAME) < len(rows))
-    return int(SLOWER in verdicts)
+    return 3 if verdicts.count(UNKNOWN) == len(rows) else int(SLOWER in verdicts)
