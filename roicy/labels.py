@@ -386,7 +386,7 @@ class Call:
         self.weights = np.ones(classes, self.computed)
         if weights is not None:
             self.weights[:] = shares("weights", weights, classes)
-        self.names = np.arange(classes + 1)
+        self.names = np.arange(classes + 1, dtype=np.int64)
         if labels is not None:
             self.names[:-1] = whole_numbers("labels", labels, classes)
         self.bounded, self.threshold = threshold is not None, 0.0

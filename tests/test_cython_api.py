@@ -294,3 +294,19 @@ def test_numba(rng):
     boxes[3, 0] = 2
     assert names["pooled"](maps, boxes, out) == -1
     assert "boxes[3]: batch index 2" in cython_api.last_error()
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf, 1e300, 2.5, 2.0**31])
+def test_options_that_are_no_integers(value, rng):
+    (maps, boxes, bins, _), _ = case("roi_align", "", np.float32, rng)
+    compute = exported("compute_contiguous", ctypes.c_int, *[ctypes.c_void_p] * 6)
+    sizes = (Size * 8)(*maps.shape, len(boxes), *bins.shape[2:], maps.itemsize)
+    arrays = [ctypes.c_void_p(array.ctypes.data) for array in (maps, boxes, bins)]
+    before = bins.copy()
+    for place, name in ((1, "sampling_ratio"), (3, "num_threads")):
+        options = (ctypes.c_double * 4)(SCALE, RATIO, 1, 2)
+        options[place] = value
+        assert compute(cython_api.ROI_ALIGN, *arrays, None, sizes, options) == -1
+        expected = rf"{name}: {re.escape(repr(float(value)))}, expected a whole number"
+        assert re.match(expected, cython_api.last_error())
+    np.testing.assert_array_equal(bins, before)

@@ -485,7 +485,7 @@ def crop(frames, place, pixels, options, out):
     job.table = call.conversion.table = <const ImageTable*>tables.images
     job.simd = tables.simd
     job.threads = options.threads
-    set_target(job, buffer_of(kept, out), ord(options.kind))
+    set_target(job, buffer_of(kept, out, b"fHBb", 0), ord(options.kind))
     job.rule, job.repeats = options.rule, options.repeats
     job.target.zero, job.target.flip = options.zero, options.flip
     job.pixels.channels = job.target.channels
@@ -616,7 +616,7 @@ def resize(frames, const int64_t[:, ::1] rows, list axis_tables, target, out, in
     cdef Py_buffer *view
     cdef Py_ssize_t k
     cdef double cost
-    cdef int c
+    cdef int c, itemsize
     memset(&call, 0, sizeof(call))
     job.table = call.conversion.table = <const ImageTable*>tables.images
     job.threads = threads
@@ -624,17 +624,18 @@ def resize(frames, const int64_t[:, ::1] rows, list axis_tables, target, out, in
     job.pitch = 1 if frames.planar else frames.channels
     job.channels = <int>len(target.places)
     job.planes = job.channels if frames.planar else 1
-    view = buffer_of(kept, out)
+    view = buffer_of(kept, out, b"fHBb", 0)
     job.out, job.stride_k, job.count = <char*>view.buf, view.strides[0], view.shape[0]
-    view = buffer_of(kept, target.rows)
+    itemsize = <int>view.itemsize
+    view = buffer_of(kept, target.rows, b"ilq", sizeof(Py_ssize_t))
     job.target.rows, job.height = <const Py_ssize_t*>view.buf, <int32_t>view.shape[0]
-    view = buffer_of(kept, target.columns)
+    view = buffer_of(kept, target.columns, b"ilq", sizeof(Py_ssize_t))
     job.target.columns, job.target.run, job.width = (
         <const Py_ssize_t*>view.buf, target.run, target.width)
-    job.target.stride, job.target.itemsize = target.stride, out.itemsize
+    job.target.stride, job.target.itemsize = target.stride, itemsize
     job.target.repeats, job.target.repeat_stride = target.repeats, target.repeat_stride
     job.target.copied = target.copied and not frames.planar
-    view = buffer_of(kept, target.table)
+    view = buffer_of(kept, target.table, b"fHBb", itemsize)
     for c in range(job.channels):
         job.target.places[c] = target.places[c]
         job.target.tables[c] = <const char*>view.buf + c * view.strides[0]

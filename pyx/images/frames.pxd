@@ -31,7 +31,7 @@ cdef inline Frame *frames_of(list kept, given, Yuv *yuv) except NULL:
     given: as in roicy/cropping/arguments.py; yuv: set for frames of YCbCr, which keep it.
     """
     cdef Py_ssize_t i = 0, n
-    cdef int j, c, kind = ord(given.kind), planes = 3 if given.yuv else 1
+    cdef int j, c, kind = ord(given.kind), planes = 3 if given.yuv else 1, size = 1
     cdef Py_buffer *view
     cdef Frame *frames = <Frame*>memory_of(kept, given.count * sizeof(Frame), True)
     cdef Frame *frame
@@ -41,8 +41,11 @@ cdef inline Frame *frames_of(list kept, given, Yuv *yuv) except NULL:
         (yuv.shared, yuv.wide, yuv.own_chroma, yuv.rgb565, yuv.luma, channels) = given.yuv
         for c in range(3):
             yuv.bias[c], yuv.from_u[c], yuv.from_v[c] = channels[c]
+        size = 2 if yuv.wide or yuv.rgb565 else 1
+    elif kind != BYTE:
+        size = 4 if kind == c'f' else 2
     for j, array in enumerate(given.arrays):
-        view = buffer_of(kept, array)
+        view = buffer_of(kept, array, b"BHf", size)
         for n in range(view.shape[0]):
             frame = frames + i + n
             plane.start = <const char*>view.buf + n * view.strides[0]

@@ -427,7 +427,7 @@ def images(masks, places, corners, rule, int values, out, bint cleared, int thre
     """
     cdef list kept = []
     cdef Paste paste
-    cdef Py_buffer *view = buffer_of(kept, out)
+    cdef Py_buffer *view = buffer_of(kept, out, b"fdB", 0)
     begin(&paste)
     paste.masks.values = values
     set_masks(&paste, masks, places, corners, rule)

@@ -4,7 +4,7 @@ roicy/cython_api.pxd says what a request is, and makes requests of views.  All o
 before anything is written, and what is wrong is said as the Python functions say it.  Ctrl-C has to
 wait for the end of a call, since nobody here asks for Python's lock.
 """
-from libc.math cimport INFINITY
+from libc.math cimport INFINITY, fabs, trunc
 from libc.stdint cimport INT32_MAX, int32_t
 from libc.stdio cimport snprintf
 from libc.stdlib cimport free
@@ -227,8 +227,9 @@ cdef void set_argmax(Call *call, const Described *argmax) noexcept nogil:
 cdef int say_index(const Described *argmax, Py_ssize_t pixels) noexcept nogil:
     """Say which box has an index of no pixel."""
     cdef Py_ssize_t of_box = argmax.strides[0] // sizeof(int32_t), i = 0
+    cdef Py_ssize_t last = argmax.extents[0] * of_box - 1
     cdef const int32_t *indices = <const int32_t*>argmax.data
-    while -1 <= indices[i] < pixels:
+    while i < last and -1 <= indices[i] < pixels:      # another thread may have changed it
         i += 1
     return fail(WRONG_VALUE, "argmax[%zd]: an index that is neither -1 nor less than the %zd "
                 "pixels of the map", i // of_box, pixels)
@@ -288,6 +289,15 @@ cdef int compute_or_raise(const Request *request) except -1 nogil:
     return 0
 
 
+cdef int take_whole(const char *name, double value, int *to) noexcept nogil:
+    """Set an option that is an integer; C has no meaning for one that `int` cannot hold."""
+    cdef Number text = spell_number(value, True)
+    if not (fabs(value) <= INT32_MAX and trunc(value) == value):
+        return fail(WRONG_VALUE, "%s: %s, expected a whole number of 32 bits", name, text.at)
+    to[0] = <int>value
+    return 0
+
+
 cdef int compute_contiguous(
         int operation, void *maps, const void *boxes, void *bins, void *extra,
         const Py_ssize_t *sizes, const double *options) noexcept nogil:
@@ -297,9 +307,12 @@ cdef int compute_contiguous(
     cdef Py_ssize_t[4] rows = [sizes[4], 5, 1, 1]
     cdef Py_ssize_t[4] of_bins = [sizes[4], sizes[1], sizes[5], sizes[6]]
     memset(&request, 0, sizeof(request))
+    if (operation < PRROI_POOL and take_whole(b"sampling_ratio", options[1],
+                                              &request.sampling_ratio) < 0
+            or take_whole(b"num_threads", options[3], &request.num_threads) < 0):
+        return -1
     request.size, request.operation, request.itemsize = sizeof(request), operation, itemsize
-    request.spatial_scale, request.sampling_ratio = options[0], <int>options[1]
-    request.aligned, request.num_threads = options[2] != 0, <int>options[3]
+    request.spatial_scale, request.aligned = options[0], options[2] != 0
     request.maps = given_contiguous(maps, itemsize, sizes)
     request.boxes = given_contiguous(<void*>boxes, itemsize, rows)
     if of_sensitive:

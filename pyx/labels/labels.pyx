@@ -179,15 +179,18 @@ cdef inline void set_type(Job *job) noexcept nogil:
 
 cdef int set_call(Job *job, list kept, given, axes, rule) except -1:
     cdef Labels *call = &job.call
-    cdef Py_buffer *view = buffer_of(kept, given[0])
+    cdef Py_buffer *view
     memset(job, 0, sizeof(job[0]))
-    call.maps, call.kind, call.classes = <const char*>view.buf, ord(given[1]), view.shape[1]
+    call.kind = ord(given[1])
+    set_type(job)
+    view = buffer_of(
+        kept, given[0], b"fdH", <int>job.size if call.kind == c'd' or call.kind == c'f' else 2)
+    call.maps, call.classes = <const char*>view.buf, view.shape[1]
     call.image, call.class_stride, job.slice = view.strides[0], view.strides[1], view.strides[2]
     call.row, call.column = view.strides[view.ndim - 2], view.strides[view.ndim - 1]
     job.images = view.shape[0]
-    set_type(job)
-    call.names = <const int64_t*>buffer_of(kept, rule[0]).buf
-    call.weights = buffer_of(kept, rule[1]).buf
+    call.names = <const int64_t*>buffer_of(kept, rule[0], b"lq", sizeof(int64_t)).buf
+    call.weights = buffer_of(kept, rule[1], b"fd", <int>job.size).buf
     call.bounded, call.threshold = rule[2:]
     set_axis(&call.y, kept, axes[0], job.size)
     set_axis(&call.x, kept, axes[1], job.size)
@@ -326,12 +329,12 @@ def compute(maps, axes, rule, outs, regions, int threads):
     cdef Labels *call = &job.call
     cdef Py_ssize_t i
     set_call(&job, kept, maps, axes, rule)
-    cdef Py_buffer *view = buffer_of(kept, outs[0])
+    cdef Py_buffer *view = buffer_of(kept, outs[0], b"BbHhIiLlQq", 0)
     call.out, call.itemsize = <char*>view.buf, view.itemsize
     call.out_image, job.out_slice = view.strides[0], view.strides[1]
     call.out_row, call.out_column = view.strides[view.ndim - 2], view.strides[view.ndim - 1]
     if outs[1] is not None:
-        call.values = buffer_of(kept, outs[1]).buf
+        call.values = buffer_of(kept, outs[1], b"fd", <int>job.size).buf
     set_parts(&job, threads)
     if regions is None:
         run(&job, maps[0].size, threads)

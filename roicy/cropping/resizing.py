@@ -530,6 +530,11 @@ def _content(content: Any, fit: str, axes: np.ndarray, size: tuple[int, int]) ->
     return result
 
 
+def _places(count: int) -> np.ndarray:
+    """Return 0 to count - 1 in the type of strides: NumPy's integers may be shorter."""
+    return np.arange(count, dtype=np.intp)
+
+
 class _Form:
     """The shape of a result, and where its pixels lie."""
 
@@ -605,8 +610,8 @@ class _Form:
         """Return where the pixels of tiles go; view: (K, tiles, C, h, w) or (K, tiles, h, w, C)."""
         strides = view.strides
         y, x, c = strides[2:] if self.last else (strides[3], strides[4], strides[2])
-        rows = np.add.outer(np.arange(grid[0]) * grid[1] * strides[1], np.arange(self.size[0]) * y)
-        columns = np.arange(grid[1]) * strides[1]
+        rows = np.add.outer(_places(grid[0]) * grid[1] * strides[1], _places(self.size[0]) * y)
+        columns = _places(grid[1]) * strides[1]
         places = [place * c for place in order]
         width = grid[1] * self.size[1]
         copied = (
@@ -627,10 +632,10 @@ class _Form:
         y, x, c = (side * count, count, 1) if self.last else (side, 1, self.repeat * side**2)
         frame = side**2 * count if self.last else side**2
         height, width = self.size
-        down = np.arange(height // side)
+        down = _places(height // side)
         down = down // m * (width // side) * m + down % m * m
-        rows = np.add.outer(down * patch_stride, np.arange(side) * y * stride)
-        across = np.arange(width // side)
+        rows = np.add.outer(down * patch_stride, _places(side) * y * stride)
+        across = _places(width // side)
         columns = (across // m * m * m + across % m) * patch_stride
         places = [place * c * stride for place in order]
         return Target(
