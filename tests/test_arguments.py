@@ -36,7 +36,7 @@ TYPE_ERRORS = [
     ({"input": None}, r"input: builtins\.NoneType, expected a numpy\.ndarray, or what NumPy can"),
     ({"input": np.ma.masked_array(INPUT)}, "input: a masked array"),
     ({"input": INPUT.astype(np.int32)}, "input: dtype int32, expected float32, float64, float16, "
-     "bfloat16, uint8, int8, uint16 or int16$"),
+     r"bfloat16, uint8, int8, uint16 or int16; pass its astype\(numpy.float32\)$"),
     ({"input": INPUT.astype(bool)}, r"input: dtype bool, .* int16; pass its view\(numpy.uint8\)"),
     *(({"input": INPUT.astype(one)}, "input: dtype float.* in foreign byte order, expected")
       for one in (">f2", ">f4")),

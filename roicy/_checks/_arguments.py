@@ -46,7 +46,7 @@ def array(name: str, value: Any, shape: str, types: str = "float32 or float64") 
     value = taken(name, value)
     dtype, of_maps = value.dtype, types is MAP_TYPES
     if not ((dtype.char in FLOATS and dtype.isnative) or (of_maps and is_small(dtype))):
-        hint = "; pass its view(numpy.uint8)" if of_maps and dtype.kind == "b" else ""
+        hint = "; pass its view(numpy.uint8)" if of_maps and dtype.kind == "b" else cast(dtype)
         raise TypeError(f"{name}: dtype {spell(dtype)}, expected {types}{hint}")
     if value.ndim != 4:
         hint = f"; of one image pass {name}[None]" if value.ndim == 3 else ""
@@ -67,8 +67,14 @@ def floats(name: str, value: Any) -> np.ndarray:
     if not (is_float and dtype.isnative):
         raise TypeError(
             f"{name}: dtype {spell(dtype)}, expected float32, float64, float16 or bfloat16"
+            f"{cast(dtype)}"
         )
     return array
+
+
+def cast(dtype: np.dtype) -> str:
+    """Return how an array of real numbers becomes one of floating point, as errors say it."""
+    return "; pass its astype(numpy.float32)" if dtype.kind in "biuf" else ""
 
 
 def is_small(dtype: np.dtype) -> bool:
