@@ -71,22 +71,26 @@ static struct {
 /* Whether an OpenMP runtime is asked anything.  LLVM's ends the process where OMP_NUM_THREADS is no
    list of numbers. */
 static int uses_runtime = 0;
-static void look_at_runtime(void) {
-    const char *threads = getenv("OMP_NUM_THREADS");
-    uses_runtime =
-        threads == NULL || (*threads != 0 && threads[strspn(threads, "0123456789, ")] == 0);
-}
 
-#if defined(_OPENMP) && _OPENMP >= 201307 /* OpenMP 4.0 */
+#if defined(_OPENMP) && _OPENMP >= 201511 /* OpenMP 4.5 */
 /* Returns how many processors the OpenMP runtime found when it was loaded, if it binds threads to
    them, and 0 otherwise.  Such a runtime has bound the first thread by now, whose affinity mask no
    longer tells how many processors the process has. */
 static int bound_processors(void) {
     return uses_runtime && omp_get_proc_bind() != omp_proc_bind_false ? omp_get_num_procs() : 0;
 }
+static int place_of_thread(void) { return omp_get_place_num(); }
 #else
 static int bound_processors(void) { return 0; }
+static int place_of_thread(void) { return 0; }
 #endif
+static int first_place; /* of the thread that imported roicy */
+static void look_at_runtime(void) {
+    const char *threads = getenv("OMP_NUM_THREADS");
+    uses_runtime =
+        threads == NULL || (*threads != 0 && threads[strspn(threads, "0123456789, ")] == 0);
+    first_place = uses_runtime ? place_of_thread() : 0;
+}
 
 /* Returns how many threads the runtime allows a region of this thread, which others may change. */
 static int threads_of_runtime(void) {
@@ -230,32 +234,31 @@ static int can_start(size_t threads) {
     return gone && count == threads;
 }
 
-/* Has the runtime's threads help until calls want more; a thread that only keeps may be first. */
-static void enter_region(size_t helpers, size_t keepers) {
-#pragma omp parallel num_threads((int)(helpers + keepers))
-    if ((size_t)omp_get_thread_num() >= keepers) {
-        help(helpers);
-    } else {
+/* Has the runtime's threads help until calls want more.  idle: so many, of those that share a place
+   with the first thread of the process, do not. */
+static void enter_region(size_t helpers, int idle) {
+#pragma omp parallel num_threads((int)helpers + idle)
+    if (place_of_thread() == first_place && __atomic_fetch_sub(&idle, 1, __ATOMIC_RELAXED) > 0) {
         take(&pool.lock);
         while (pool.wanted <= helpers)
             wait_for(&pool.growth, &pool.lock);
         give(&pool.lock);
-    }
+    } else
+        help(helpers);
 }
 
-/* Where the runtime binds threads to processors, the first thread of a region goes where the first
-   thread of the process is, so that it must not compute.  Otherwise threads have the processors of
-   the process, and not those of the thread that happened to call first. */
+/* Where the runtime binds threads to places, one of a region has that of the first thread, so that
+   it does not compute.  Otherwise threads have the processors of the process, and not those of the
+   thread that happened to call first. */
 static void keep(void) {
-    const size_t keepers = bound_processors() != 0;
-    if (!keepers)
-        run_on_all_processors();
+    const int idle = bound_processors() != 0;
+    run_on_all_processors();
     take(&pool.lock);
     while (!pool.is_plain) {
         const size_t helpers = pool.helpers = pool.wanted;
         give(&pool.lock);
-        if (uses_runtime && !limits_memory() && can_start(helpers + keepers + SPARE))
-            enter_region(helpers, keepers);
+        if (uses_runtime && !limits_memory() && can_start(helpers + idle + SPARE))
+            enter_region(helpers, idle);
         else
             pool.is_plain = 1;
         take(&pool.lock);

@@ -128,9 +128,10 @@ def expected_threads(monkeypatch):
 @binding
 @pytest.mark.parametrize("environment", BINDING, ids=str)
 def test_bound_threads(monkeypatch, environment):
-    """Each helper has a processor of its own, and none has that of the first thread.
+    """The busiest helper has another processor than the first thread.
 
-    The region's own first thread would be there, so it does not compute: the pool has one more.
+    The pool has a thread more: the one of the region that shares the place of the first thread
+    does not compute.
     """
     expected = expected_threads(monkeypatch)
     code = (
@@ -140,8 +141,13 @@ from roicy._kernels import machine
 from roicy.bench import timing
 bound = machine.bound_processors() > 0
 print(timing.usable_cores(), bound)
-busiest = sorted(os.listdir("/proc/self/task"), key=int)[-1]
-print(len(os.sched_getaffinity(int(busiest)) & os.sched_getaffinity(os.getpid())) == 0 or not bound)
+first = os.sched_getaffinity(os.getpid())
+def runtime(task):
+    return int(open(f"/proc/self/task/{task}/schedstat").read().split()[0])
+threads = [int(task) for task in os.listdir("/proc/self/task") if int(task) != os.getpid()]
+placed = [task for task in threads if len(os.sched_getaffinity(task)) == len(first)]
+busiest = max(placed, key=runtime, default=None)
+print(not bound or not os.sched_getaffinity(busiest) & first)
 """
     )
     count, started, cores, bound, apart = python(code, **environment).stdout.split()
