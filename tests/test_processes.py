@@ -347,6 +347,7 @@ def long_calls():
         "images": lambda: roicy.prototype_masks(
             prototypes, np.ones((2000, 32), np.float32), [[0, 0, 100, 100]] * 2000, (100, 100)
         ),
+        "taps": lambda: roicy.resize(frame, (1, 1), content=(0, 0, 2**24, 1)),
         "crops": lambda: roicy.crop(frame, boxes, 160, dtype=np.uint8),
         "a turned crop": lambda: roicy.crop(frame, tilted, 4000, num_threads=1),
     }  # fmt: skip
@@ -354,7 +355,7 @@ def long_calls():
 
 # Each takes half a second.  The last ones are other tasks of functions that come before.
 LONG_CALLS = [
-    "attention", "gradient of values", "codes", "images", "a turned crop",
+    "attention", "gradient of values", "codes", "images", "a turned crop", "taps",
     *(pytest.param(name, marks=pytest.mark.slow)
       for name in ("gradients of locations", "codes of sums", "crops")),
 ]  # fmt: skip

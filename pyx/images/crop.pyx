@@ -9,6 +9,7 @@ less.
 """
 from cpython.buffer cimport Py_buffer
 from cpython.bytes cimport PyBytes_AS_STRING
+from cpython.exc cimport PyErr_CheckSignals
 from libc.math cimport INFINITY, fabs
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
 from libc.string cimport memset
@@ -35,6 +36,7 @@ cdef enum:
     CROP_CONVERTED = 65536         # bytes of converted rows that a strip is summed of  # no record
     CROP_OVERLAP = 75              # percent of a frame in boxes, to convert it at first # R403
     CROP_SERIAL_NUMBERS = 262144   # numbers of a result for one thread alone: BRIEF    # no record
+    TAPS_AT_ONCE = 1 << 18         # that are computed without a look for signals: 10 ms # no record
     RESIZE_TASKS = 2               # tasks of a thread where there are few boxes        # no record
     WARP_COST = 3                  # cost of a number of a turned crop; upright: 1      # no record
 
@@ -503,6 +505,20 @@ def crop(frames, place, pixels, options, out):
     run_call(compute, &call, nanoseconds_of_crop(&call))
 
 
+cdef inline int step_aside(Py_ssize_t *computed, int32_t taps) except -1:
+    """Let other threads have Python's lock now and then, and see whether Ctrl-C ends the call.
+
+    computed: the taps since the last time; an output pixel without taps takes some time, too.
+    """
+    computed[0] += taps + 1
+    if computed[0] > TAPS_AT_ONCE:
+        computed[0] = 0
+        with nogil:
+            pass
+        PyErr_CheckSignals()
+    return 0
+
+
 def taps_of(int32_t extent, double low, double high, int32_t count, int filter, bint wide):
     """Return how many taps an output pixel of an axis has at most, the bits after the point of
     weights, whether these are wide, and all spans and pairs of taps.
@@ -516,11 +532,12 @@ def taps_of(int32_t extent, double low, double high, int32_t count, int filter, 
     cdef int32_t i, most = 0
     cdef int bits = RESIZE_BITS
     cdef double largest = 0
-    cdef Py_ssize_t each
+    cdef Py_ssize_t each, computed = 0
     cdef ResizePair *pairs
     cdef double *weights
     for i in range(count):
         filter_span(&axis, i, spans + 2 * i)
+        step_aside(&computed, 0)
         most = max(most, spans[2 * i + 1])
     each = (<Py_ssize_t>most + 1) // 2
     pairs = <ResizePair*>memory_of(kept, count * each * sizeof(ResizePair), True)
@@ -528,10 +545,12 @@ def taps_of(int32_t extent, double low, double high, int32_t count, int filter, 
     if not wide:
         for i in range(count):
             largest = max(largest, filter_weights(&axis, i, spans + 2 * i, weights))
+            step_aside(&computed, spans[2 * i + 1])
         bits = filter_bits(largest)
     for i in range(count):
         filter_weights(&axis, i, spans + 2 * i, weights)
         filter_pairs(weights, spans[2 * i + 1], bits, wide, pairs + i * each)
+        step_aside(&computed, spans[2 * i + 1])
     return most, bits, wide, kept[0], kept[1]
 
 

@@ -117,10 +117,18 @@ cdef void code_task(const void *given, Py_ssize_t image, char *memory) noexcept 
         part.x0 = part.x1
 
 
+cdef double pixels_between(const Job *job) noexcept nogil:
+    """Pixels of the enlargement before that an image takes: two rows for each of the result."""
+    if job.call.before == NULL:
+        return 0
+    return min(2.0 * job.call.y.pixels, <double>job.before[0].pixels) * job.before[1].pixels
+
+
 cdef int run_codes(Job *job, Team *team) noexcept nogil:
     """Make codes, which grow by some columns at a time."""
     cdef Py_ssize_t height = job.call.y.pixels, width = job.call.x.pixels
-    cdef Py_ssize_t columns = max(TASK_NUMBERS // 32 // height, 1)
+    cdef double column = max(<double>height, pixels_between(job) / width)
+    cdef Py_ssize_t columns = max(<Py_ssize_t>(TASK_NUMBERS // 32 / column), <Py_ssize_t>1)
     cdef Py_ssize_t scratch = LABELS_TOGETHER * height * sizeof(int32_t)
     if job.stripe:
         job.stripe = min(max(STRIPE_BYTES // height // 64 * 64, 1), width)
@@ -216,8 +224,8 @@ cdef double set_threads(Job *job, Py_ssize_t numbers, int threads) noexcept nogi
     cost += call.y.pixels + call.x.pixels + call.y.extent + call.x.extent
     cost += images * call.classes * CLASS
     if call.before != NULL:        # each row of the result is made of two that are enlarged
-        pixels = min(2.0 * call.y.pixels, <double>job.before[0].pixels) * job.before[1].pixels
-        cost += job.before[0].pixels + job.before[1].pixels + images * pixels * call.classes
+        cost += job.before[0].pixels + job.before[1].pixels
+        cost += images * pixels_between(job) * call.classes
     cost += images * job.parts * job.regions
     job.threads = 1 if cost < SMALL_NUMBERS else threads
     return cost * BRIEF / SMALL_NUMBERS
@@ -229,7 +237,8 @@ cdef int run(Job *job, Py_ssize_t numbers, int threads) except -1:
 
 cdef void set_parts(Job *job, int threads) noexcept nogil:
     """Divide images for all threads, so that no task takes long."""
-    cdef double numbers = <double>job.call.y.pixels * job.call.x.pixels * job.call.classes
+    cdef double numbers = <double>job.call.y.pixels * job.call.x.pixels + pixels_between(job)
+    numbers *= job.call.classes
     job.parts = TASKS_PER_THREAD * threads // job.images if threads > 1 else 1
     job.parts = max(job.parts, <Py_ssize_t>(numbers / TASK_NUMBERS) + 1)
     job.parts = min(job.parts, job.call.y.pixels)
