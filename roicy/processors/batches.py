@@ -34,9 +34,9 @@ def _alike(plans: list[Plan], first: int, stop: int | None = None) -> tuple[int,
 
 
 def _pieces(plans: list[Plan], axis: int, values: np.ndarray) -> list[np.ndarray]:
-    """Return the parts of pictures that follow each other along an axis."""
-    counts = [plan.shape[axis] for plan in plans]
-    return np.split(values, np.cumsum(counts)[:-1], axis=axis)
+    """Return the parts of pictures that follow each other along an axis, before what is padding."""
+    ends = np.cumsum([plan.shape[axis] for plan in plans])
+    return np.split(values, ends, axis=axis)[:-1]
 
 
 def stack(samples: list[list[Plan]], c: Settings, mask: str) -> Batch:
@@ -90,15 +90,11 @@ def rows(samples: list[list[Plan]], c: Settings, mask: str) -> Batch:
 
     def parts(values: Any) -> list[np.ndarray]:
         pairs = zip(groups, values, strict=True)
-        return [part for group, one in pairs for part in _pieces(group, 0, _first(group, one))]
+        return [part for group, one in pairs for part in _pieces(group, 0, one)]
 
     if c.do_pad or len(set(counts)) == 1 or (mask and not of_samples):
         return Batch((len(groups), most, *inner), not there.all(), facts, parts)
     return Batch([(count, *inner) for count in counts], False, facts, parts)
-
-
-def _first(group: list[Plan], values: np.ndarray) -> np.ndarray:
-    return values[: sum(plan.shape[0] for plan in group)]
 
 
 def columns(samples: list[list[Plan]], c: Settings, mask: str) -> Batch:

@@ -44,12 +44,14 @@ def _pair(c: Settings, value: dict[str, int], name: str) -> Size:
 
 
 def _resized(c: Settings, height: int, width: int) -> Size:
-    """Return the size to which most classes resize a picture."""
+    """Return the size to which most classes resize a picture; YOLOS wants multiples of 16."""
     size = c.size or {}
     if not c.do_resize:
         return height, width
     if size.get("shortest_edge") and size.get("longest_edge"):
-        return sizes.two_edges(height, width, size["shortest_edge"], size["longest_edge"])
+        multiple = 16 if c.name == "YolosImageProcessor" else 0
+        edges = size["shortest_edge"], size["longest_edge"]
+        return sizes.two_edges(height, width, *edges, multiple)
     if size.get("shortest_edge"):
         return sizes.shortest_edge(height, width, size["shortest_edge"])
     if size.get("max_height") and size.get("max_width"):
@@ -129,16 +131,6 @@ def detector(c: Settings, height: int, width: int, channels: int) -> Plan:
     by = getattr(c, "size_divisor", None)
     if c.do_resize and by:
         resized = math.ceil(resized[0] / by) * by, math.ceil(resized[1] / by) * by
-    return Plan((channels, *resized), (Call(resized),))
-
-
-def yolos(c: Settings, height: int, width: int, channels: int) -> Plan:
-    """As a detector, in multiples of 16 pixels."""
-    plan, size = detector(c, height, width, channels), c.size
-    if not c.do_resize or "shortest_edge" not in size:
-        return plan
-    edges = size["shortest_edge"], size["longest_edge"]
-    resized = sizes.two_edges(height, width, *edges, multiple=16)
     return Plan((channels, *resized), (Call(resized),))
 
 

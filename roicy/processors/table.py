@@ -22,6 +22,9 @@ IDLE = {
     "_valid_processor_keys", "transformers_version", "use_fast", "backend", "num_channels",
     "do_reduce_labels", "reduce_labels", "ignore_index", "num_labels", "num_text", "format",
     "do_convert_annotations", "mask_size", "mask_pad_size", "use_image_id", "model_input_names",
+    "aspect_ratio_setting", "video_sampling", "chunk_length", "dither", "feature_size",
+    "hop_length", "n_fft", "n_samples", "nb_max_frames", "padding_side", "padding_value",
+    "return_attention_mask", "sampling_rate", "image_feature_size",
     "_max_size", "video_processor_type", "num_image_tokens", "image_token", "id2label", "label2id",
 }  # fmt: skip
 COMMON = {
@@ -60,14 +63,14 @@ def _clip(plan: Callable[..., plans.Plan] = plans.plain, **others: Any) -> Row:
     return _row(plan, CLIP, BICUBIC, EDGE, **(given | others))
 
 
-def _detector(plan: Callable[..., plans.Plan] = plans.detector, **others: Any) -> Row:
+def _detector(**others: Any) -> Row:
     size = others.pop("size", {"shortest_edge": 800, "longest_edge": 1333})
     given = {"default_to_square": False, "do_pad": True} | others
-    return _row(plan, IMAGENET, BILINEAR, size, mask="pixel_mask", **given)
+    return _row(plans.detector, IMAGENET, BILINEAR, size, mask="pixel_mask", **given)
 
 
 DETR = {"max_size": 1333, "renamed": {"pad_and_return_pixel_mask": "do_pad"}}
-OF_DETR = ("Detr", "ConditionalDetr", "DeformableDetr", "GroundingDino")
+OF_DETR = ("Detr", "ConditionalDetr", "DeformableDetr", "GroundingDino", "Yolos")
 IDEFICS3 = _row(
     plans.idefics3, HALF, LANCZOS, {"longest_edge": 1456}, batches.rows, "pixel_attention_mask",
     max_image_size={"longest_edge": 364}, do_image_splitting=True, do_pad=True,
@@ -146,7 +149,6 @@ ROWS: dict[str, Row] = {
     ),
     "SmolVLM": IDEFICS3,
     "ViT": _row(plans.plain, HALF, BILINEAR, _square(224)),
-    "Yolos": _detector(plans.yolos, **DETR),
     **{name: _detector(**DETR) for name in OF_DETR},
 }  # fmt: skip
 ROWS = {name + "ImageProcessor": row for name, row in ROWS.items()}
