@@ -27,6 +27,8 @@ INTEGERS = tuple(map(np.dtype, "BHbhiIlqLQ"))
 BELOW = 255  # the label of what is below the threshold, as most data sets have it
 INT64 = -(2**63), 2**63 - 1
 MOST_REGIONS = 2**16  # labels of regions are indices
+COUNTED = 2**20  # regions that are counted at once, of all pictures
+OF_AXIS = 4  # numbers of an output row or column: two weights, and the room of two for integers
 MOST_CLASSES = 2**24  # whole numbers to this one are exact in float32
 
 
@@ -379,6 +381,15 @@ class Call:
         x1, y1, x2, y2 = corners(box, shown)
         rule = NEAREST if self.nearest else rule
         self.axes = ((y1, y2 - y1, height, rule), (x1, x2 - x1, width, rule), *first)
+        largest = [("size", size, height + width)]
+        if via is not None:
+            largest.append(("via", via, sum(shown)))
+        for name, value, pixels in largest:
+            room = OF_AXIS * self.computed.itemsize * pixels
+            if _memory.is_lacking(room):
+                raise MemoryError(
+                    f"{name}: {value!r}, whose weights take {room} bytes, more than there are"
+                )
 
     def name(self, labels: Any, threshold: Any, below: Any, weights: Any = None) -> None:
         """Say what maps are multiplied by, what labels are called, and what is below."""
@@ -418,8 +429,17 @@ class Call:
         result, numbers = self.result, self.numbers
         if self.one:
             result, numbers = result[None], None if numbers is None else numbers[None]
-        outs = (result, numbers)
-        return kernels.compute(maps, self.axes, self._rule(), outs, regions, threads) or []
+        # The labels of all pictures are counted at once, whether a picture has them or not.
+        found, together = [], len(result)
+        if regions is not None:
+            together = max(COUNTED // regions[0], 1)
+        for first in range(0, len(result), together):
+            some = slice(first, first + together)
+            outs = result[some], None if numbers is None else numbers[some]
+            found += kernels.compute(
+                (maps[0][some], maps[1]), self.axes, self._rule(), outs, regions, threads
+            ) or []  # fmt: skip
+        return found
 
     def codes(self, out: Any, threads: int) -> list[Code]:
         """Return the codes of masks."""

@@ -2,6 +2,7 @@
 
 import functools
 import re
+import tracemalloc
 import zlib
 
 import numpy as np
@@ -20,7 +21,7 @@ from conftest import (
 from reference_images import run_lengths
 
 import roicy
-from roicy._machine import _dispatch
+from roicy._machine import _dispatch, _limits
 
 HOW = {"half": {}, "aligned": {"align_corners": True}, "nearest": {"mode": "nearest"}}
 SIZES = [  # of maps and of the picture: larger, both ways, smaller, one row, one column, one number
@@ -461,3 +462,29 @@ LABELS, MASKS = {"maps": MAPS, "size": (6, 7)}, {"masks": MAPS[0], "size": (6, 7
 )
 def test_wrong_arguments(function, right, wrong, message):
     assert_refused(function, right, wrong, "^" + re.escape(message))
+
+
+def test_the_largest_label_of_many_pictures():
+    """Pictures are counted some at a time, so that labels that none of them has take no memory."""
+    maps = np.random.default_rng(0).standard_normal((40, 2, 3, 4), np.float32)
+    tracemalloc.start()
+    found, segments = roicy.label_segments(maps, (5, 6), labels=[3, 65535])
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2 * roicy.labels.COUNTED * 40 < 40 * 65536 * 40
+    for k, one in enumerate(maps):
+        expected = roicy.label_segments(one, (5, 6), labels=[3, 65535])
+        np.testing.assert_array_equal(found[k], expected[0])
+        assert segments[k] == expected[1]
+
+
+@pytest.mark.parametrize("name", ["size", "via"])
+def test_rows_and_columns_that_lack_memory(name, monkeypatch):
+    """The error comes before memory is taken, and names the argument."""
+    monkeypatch.setattr(_limits, "memory", lambda: 1e9)
+    extents = {"size": (2, 2), "via": (2, 2)} | {name: (2, 2**27)}
+    maps = np.zeros((1, 2, 2), np.float32)
+    with pytest.raises(MemoryError, match=rf"^{name}: \(2, 134217728\), whose weights take "):
+        roicy.resize_masks(maps, **extents, format="rle")
+    with pytest.raises(MemoryError, match=rf"^{name}: \(2, 134217728\), whose weights take "):
+        roicy.label_map(maps, **extents)

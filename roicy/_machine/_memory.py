@@ -103,13 +103,18 @@ def _on_lines(size: int) -> np.ndarray:
     return block[start : start + size]
 
 
-def new(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """Return a new array, if the machine has the memory: systems promise more than they have, and
-    end the process that uses it.
+def is_lacking(size: int) -> bool:
+    """Whether a machine has fewer bytes than that: systems promise more than they have, and end the
+    process that uses it.
     """
+    return size > LARGE and size > _limits.memory()
+
+
+def new(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """Return a new array, if the machine has the memory."""
     size = math.prod(shape) * dtype.itemsize
     try:
-        if size > LARGE and size > _limits.memory():
+        if is_lacking(size):
             raise MemoryError
         if not LEAST <= size <= most:
             if size < ON_LINES:
