@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
 
 import numpy as np
 
-from ._checks import _arguments
+from ._checks import _arguments, _names
 from ._kernels import labels as kernels
 from ._machine import _memory, _threads
 from .masks import FORMATS, Code, check_coded
@@ -358,6 +358,11 @@ class Call:
     def place(self, size: Any, via: Any, box: Any, how: tuple[Any, Any]) -> None:
         """Say where pixels lie among the numbers of maps."""
         mode, align_corners = how
+        if mode == "trilinear":
+            raise ValueError(
+                "mode: 'trilinear', expected 'bilinear' or 'nearest'; 'bilinear' is trilinear for "
+                "volumes, whose size has three numbers"
+            )
         self.nearest = _arguments.choice("mode", mode, MODES) == "nearest"
         rule = ALIGNED if _arguments.flag("align_corners", align_corners) else HALF_PIXELS
         if self.nearest and (rule == ALIGNED or via is not None):
@@ -410,6 +415,11 @@ class Call:
         if math.isnan(self.threshold):
             raise ValueError(f"threshold: {threshold!r}, expected a number or None")
         self.names[-1] = _arguments.integer("below", BELOW if below is None else below, *INT64)
+        if below is None and BELOW in self.names[:-1]:
+            _names.warn(
+                f"below: {BELOW} by default, which is the label of a class, too; pass one that no "
+                "class has"
+            )
 
     def returned(self, out: Any, dtype: Any, with_values: bool) -> None:
         """Make the arrays that are returned, or take the caller's."""

@@ -408,3 +408,28 @@ def test_tensors_that_require_a_gradient(kind):
     ):
         with pytest.raises(TypeError, match=f"^{name}: {message}"):
             call()
+
+
+FRAME = np.zeros((8, 8, 3), np.uint8)
+BOX, MAP = [[0, 0, 4, 4]], np.zeros((2, 3, 8, 8), np.float32)
+CURES = {
+    "int32": (lambda: roicy.crop(FRAME.astype("i4"), BOX, 4), "pass its astype(numpy.uint8)"),
+    "bool": (lambda: roicy.resize(FRAME > 0, 4), "pass its astype(numpy.uint8)"),
+    "yuyv": (
+        lambda: roicy.crop(np.zeros((8, 8), "u2"), BOX, 4, color="yuyv"),
+        "pass its view(numpy.uint8)",
+    ),
+    "float": (lambda: roicy.resize(FRAME.astype("f4"), 4), "roicy.crop resizes others"),
+    "filter": (lambda: roicy.resize(FRAME, 4, filter="BICUBIC"), "pass 'bicubic'"),
+    "mode": (lambda: roicy.label_map(MAP, (4, 4), mode="trilinear"), "three numbers"),
+    "(K, 5, 1, 1)": (lambda: roicy.roi_align(MAP, np.zeros((2, 5, 1, 1)), 2), "reshape(-1, 5)"),
+    "(B, K, 5)": (lambda: roicy.roi_pool(MAP, np.zeros((2, 3, 5)), 2), "reshape(-1, 5)"),
+    "of frames": (lambda: roicy.crop(FRAME, np.zeros((1, 3, 5)), 2), "reshape(-1, 5)"),
+}
+
+
+@pytest.mark.parametrize("name", CURES)
+def test_errors_name_the_cure(name):
+    call, cure = CURES[name]
+    with pytest.raises((TypeError, ValueError), match=re.escape(cure) + "$"):
+        call()

@@ -488,3 +488,11 @@ def test_rows_and_columns_that_lack_memory(name, monkeypatch):
         roicy.resize_masks(maps, **extents, format="rle")
     with pytest.raises(MemoryError, match=rf"^{name}: \(2, 134217728\), whose weights take "):
         roicy.label_map(maps, **extents)
+
+
+def test_below_that_is_a_class():
+    maps = np.zeros((256, 2, 2), np.float32)
+    with pytest.warns(UserWarning, match="^below: 255 by default, which is the label of a class"):
+        roicy.label_map(maps, (2, 2), threshold=0.5)
+    roicy.label_map(maps, (2, 2), threshold=0.5, below=255)  # as somebody may mean it
+    roicy.label_map(maps[:255], (2, 2), threshold=0.5)

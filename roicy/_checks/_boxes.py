@@ -407,10 +407,19 @@ def check_rows(name: str, value: Any, columns: int, numbers: tuple[str, ...] = C
                 hint += ", of [batch_index, x1, y1, x2, y2] boxes[:, 1:]"
         elif value.shape in ((width,), (columns,)):
             hint = "; of one box pass [box]"
+        hint = hint or flat_hint(value.shape, (columns,))
         expected = f"(K, {columns}) with rows [{expected}]"
         raise ValueError(f"{name}: shape {value.shape}, expected {expected}{hint}")
     if value.shape[0] >= 2**31:
         raise ValueError(f"{name}: {value.shape[0]} boxes, expected less than 2**31")
+
+
+def flat_hint(shape: tuple[int, ...], columns: tuple[int, ...]) -> str:
+    """Return how boxes of more than two axes become rows of one of these widths, if they can."""
+    inner = tuple(extent for extent in shape[1:] if extent != 1)
+    if len(shape) > 2 and inner[:1] and inner[-1] in columns:
+        return f"; pass boxes.reshape(-1, {inner[-1]})"
+    return ""
 
 
 def _spell(value: Any) -> str:

@@ -146,6 +146,11 @@ def _taken(name: str, value: Any, types: str, expected: str) -> np.ndarray:
             hint = "; pass its astype(numpy.float32)"
         elif value.dtype == np.uint8 and types == "H":
             hint = "; of their bytes pass the view(numpy.uint16)"
+        elif value.dtype.kind in "biu" and "B" in types and value.dtype.char != "H":
+            of = "" if value.dtype.kind == "b" else "of numbers from 0 to 255 "
+            hint = f"; {of}pass its astype(numpy.uint8)"
+        elif value.dtype == np.uint16 and any(expected.endswith(f"{one!r}") for one in PACKED):
+            hint = "; pass its view(numpy.uint8)"
         spelled = _arguments.spell(value.dtype)
         raise TypeError(f"{name}: dtype {spelled}, expected {expected}{hint}")
     return _arguments.addressable(name, value)
@@ -471,6 +476,7 @@ def boxes(value: Any, boxes_num: Any, count: int) -> Boxes:
     if shape not in KINDS:
         expected = FORMATS if boxes_num is None else OF_A_FRAME.replace("L", "K")
         hint = "; of one box pass [box]" if rows.shape in KINDS else ""
+        hint = hint or _boxes.flat_hint(rows.shape, (5,))
         raise ValueError(f"boxes: shape {rows.shape}, expected {expected}{hint}")
     if boxes_num is not None:
         counts = _boxes.box_counts(boxes_num, len(rows), count)

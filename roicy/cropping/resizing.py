@@ -249,7 +249,10 @@ def _read(
         of_frames = arguments.Boxes("upright", values, np.arange(given.count, dtype=np.int32))
     if given.kind not in "BY":
         name = np.dtype(given.kind if given.kind != "H" else "uint16").name
-        raise TypeError(f"frames: dtype {name}, expected uint8, as Pillow's filters of bytes have")
+        raise TypeError(
+            f"frames: dtype {name}, expected uint8, as Pillow's filters of bytes have; "
+            "roicy.crop resizes others"
+        )
     if of_frames.kind != "upright":
         raise ValueError(
             f"boxes: of kind {of_frames.kind!r}, expected upright ones, (K, 4) or (K, 5)"
@@ -395,6 +398,10 @@ class _Rule(NamedTuple):
 def _rule(filter: Any, arithmetic: Any, pillow: Any, alpha: Any) -> _Rule:
     if isinstance(filter, numbers.Integral) and not isinstance(filter, bool):
         filter = PILLOWS.get(int(filter), filter)
+    if isinstance(filter, str) and filter not in filters.FILTERS:
+        known = filter.lower().rpartition(".")[2]
+        if known in filters.FILTERS:
+            raise ValueError(f"filter: {filter!r}, expected lower case; pass {known!r}")
     kind = filters.FILTERS.index(_arguments.choice("filter", filter, filters.FILTERS))
     version = _arguments.integer("pillow", pillow, 1, 99)
     if _arguments.choice("arithmetic", arithmetic, ARITHMETICS) == "pillow":
