@@ -144,7 +144,7 @@ static void wake_some(const struct offer *offer) {
 
 /* Waits for the next offer, at first awake; the lock is held before and after. */
 static void wait_for_offer(void) {
-    const size_t seen = pool.offers;
+    const size_t seen = LOOK(pool.offers);
     const long long until = nanoseconds() + AWAKE_NS;
     give(&pool.lock);
     while (LOOK(pool.offers) == seen && has_room() && nanoseconds() < until)
@@ -219,7 +219,9 @@ static int can_start(size_t threads) {
     const long long until = nanoseconds() + 1000000000;
     size_t count = 0;
     int gone = 1;
+    take(&trial.lock);
     trial.begun = 0, trial.over = 0;
+    give(&trial.lock);
     while (count < threads && start_thread(be_tried, 0))
         count++;
     take(&trial.lock);
