@@ -32,15 +32,17 @@ TYPE_CHECKING = False  # as of typing, which takes time to import
 if TYPE_CHECKING:
     from ._machine._threadpoolctl import ThreadpoolController as ThreadpoolController
     from .processors import ImageProcessor
+    from .segments import mask_segments, paint_masks
 
 __all__ = [
     "ImageProcessor", "__version__", "crop", "crop_and_resize", "crop_and_resize_backward",
     "crop_and_resize_backward_boxes", "crop_lines", "deformable_attention",
     "deformable_attention_backward", "get_num_threads", "label_map", "label_segments",
-    "multiscale_roi_align",
+    "mask_segments", "multiscale_roi_align",
     "multiscale_roi_align_backward", "multiscale_roi_align_backward_boxes",
     "multiscale_roi_align_rotated", "multiscale_roi_align_rotated_backward",
-    "multiscale_roi_align_rotated_backward_boxes", "paste_masks", "prototype_masks",
+    "multiscale_roi_align_rotated_backward_boxes", "paint_masks", "paste_masks",
+    "prototype_masks",
     "prroi_pool", "prroi_pool_backward", "prroi_pool_backward_boxes", "ps_prroi_pool",
     "ps_prroi_pool_backward",
     "ps_prroi_pool_backward_boxes", "ps_roi_align", "ps_roi_align_backward",
@@ -53,7 +55,12 @@ __all__ = [
 ]  # fmt: skip
 
 # What is read where somebody asks for it, since it takes time or needs another package.
-_LATER = {"ImageProcessor": "processors", "ThreadpoolController": "_machine._threadpoolctl"}
+_LATER = {
+    "ImageProcessor": "processors",
+    "ThreadpoolController": "_machine._threadpoolctl",
+    "mask_segments": "segments",
+    "paint_masks": "segments",
+}
 
 if not TYPE_CHECKING:
 

@@ -30,6 +30,8 @@ MOST_REGIONS = 2**16  # labels of regions are indices
 COUNTED = 2**20  # regions that are counted at once, of all pictures
 OF_AXIS = 4  # numbers of an output row or column: two weights, and the room of two for integers
 MOST_CLASSES = 2**24  # whole numbers to this one are exact in float32
+Coded = tuple[bytes, int, int, int, int, int, float]  # code, area, x0, y0, x1, y1, sum of values
+NOTHING: Coded = (b"0", 0, 0, 0, 0, 0, 0.0)  # of a mask without pixels
 
 
 class Segment(TypedDict):
@@ -43,8 +45,8 @@ class Segment(TypedDict):
 
 @overload
 def label_map(
-    maps: t.Readable, size: t.Shape, *, layout: t.Layout = "NCHW", align_corners: bool = False,
-    mode: t.Method = "bilinear", via: t.Shape | None = None, box: t.NumberRow = None,
+    maps: t.Quantised, size: t.Shape, *, layout: t.Layout = "NCHW", align_corners: bool = False,
+    mode: t.Methods = "bilinear", via: t.Shape | None = None, box: t.NumberRow = None,
     weights: t.NumberRow = None, labels: t.Counts = None, threshold: t.Number | None = None,
     below: t.Index | None = None, values: Literal[False] = False, dtype: t.DTypeLike | None = None,
     out: t.AnyArray | None = None, num_threads: t.Threads = None,
@@ -52,8 +54,8 @@ def label_map(
     ...
 @overload
 def label_map(
-    maps: t.Readable, size: t.Shape, *, layout: t.Layout = "NCHW", align_corners: bool = False,
-    mode: t.Method = "bilinear", via: t.Shape | None = None, box: t.NumberRow = None,
+    maps: t.Quantised, size: t.Shape, *, layout: t.Layout = "NCHW", align_corners: bool = False,
+    mode: t.Methods = "bilinear", via: t.Shape | None = None, box: t.NumberRow = None,
     weights: t.NumberRow = None, labels: t.Counts = None, threshold: t.Number | None = None,
     below: t.Index | None = None, values: Literal[True], dtype: t.DTypeLike | None = None,
     out: t.AnyArray | None = None, num_threads: t.Threads = None,
@@ -62,8 +64,8 @@ def label_map(
 
 
 def label_map(
-    maps: t.Readable, size: t.Shape, *, layout: t.Layout = "NCHW", align_corners: bool = False,
-    mode: t.Method = "bilinear", via: t.Shape | None = None, box: t.NumberRow = None,
+    maps: t.Quantised, size: t.Shape, *, layout: t.Layout = "NCHW", align_corners: bool = False,
+    mode: t.Methods = "bilinear", via: t.Shape | None = None, box: t.NumberRow = None,
     weights: t.NumberRow = None, labels: t.Counts = None, threshold: t.Number | None = None,
     below: t.Index | None = None, values: bool = False, dtype: t.DTypeLike | None = None,
     out: t.AnyArray | None = None, num_threads: t.Threads = None,
@@ -82,7 +84,9 @@ def label_map(
     ----------
     maps : ndarray (C, h, w) or (N, C, h, w), float32, float64, float16 or bfloat16
         What a network gives for each of C classes, with any strides.  Those of the last two types
-        are computed with as float32.  Maps of volumes are (C, d, h, w) or (N, C, d, h, w).
+        are computed with as float32, and so are int8, uint8, int16 and uint16.  A triple
+        (integers, scale, zero_point) means (integers - zero_point) * scale.  Maps of volumes are
+        (C, d, h, w) or (N, C, d, h, w).
     size : (int, int) or (int, int, int)
         Height and width of the picture, (H, W), or the extents of a volume, (D, H, W).  They may be
         smaller than those of the maps, too.
@@ -92,7 +96,8 @@ def label_map(
         The centres of the outermost pixels of picture and maps lie on each other.  By default their
         edges do.
     mode : {"bilinear", "nearest"}, optional
-        How maps are enlarged; "bilinear" is trilinear for volumes.
+        How maps are enlarged; "bilinear" is trilinear for volumes.  Or one for each axis, (y, x) or
+        (z, y, x), as for thick slices ("nearest", "bilinear", "bilinear").
     via : (int, int), optional
         Maps are enlarged to this height and width first, and from there to `size`, as the models
         do that enlarge to the input of their network and then to the picture.  Not for volumes, and
@@ -169,8 +174,8 @@ def label_map(
 
 
 def label_segments(
-    maps: t.Readable, size: t.Shape, *, layout: t.Layout = "NCHW", align_corners: bool = False,
-    mode: t.Method = "bilinear", via: t.Shape | None = None, box: t.NumberRow = None,
+    maps: t.Quantised, size: t.Shape, *, layout: t.Layout = "NCHW", align_corners: bool = False,
+    mode: t.Methods = "bilinear", via: t.Shape | None = None, box: t.NumberRow = None,
     weights: t.NumberRow = None, labels: t.Counts = None, threshold: t.Number | None = None,
     below: t.Index | None = None, codes: bool = False, dtype: t.DTypeLike | None = None,
     out: t.AnyArray | None = None, num_threads: t.Threads = None,
@@ -235,14 +240,14 @@ def _segment(found: tuple[Any, ...], size: tuple[int, int]) -> Segment:
 
 @overload
 def resize_masks(
-    masks: t.Readable, size: t.Shape, *, threshold: t.Number = 0.0, align_corners: bool = False,
+    masks: t.Quantised, size: t.Shape, *, threshold: t.Numbers = 0.0, align_corners: bool = False,
     via: t.Shape | None = None, box: t.NumberRow = None, format: Literal["image"] = "image",
     out: t.AnyArray | None = None, num_threads: t.Threads = None,
 ) -> t.NDArray[Any]:  # fmt: skip
     ...
 @overload
 def resize_masks(
-    masks: t.Readable, size: t.Shape, *, threshold: t.Number = 0.0, align_corners: bool = False,
+    masks: t.Quantised, size: t.Shape, *, threshold: t.Numbers = 0.0, align_corners: bool = False,
     via: t.Shape | None = None, box: t.NumberRow = None, format: Literal["rle"],
     out: t.AnyArray | None = None, num_threads: t.Threads = None,
 ) -> list[Code]:  # fmt: skip
@@ -250,7 +255,7 @@ def resize_masks(
 
 
 def resize_masks(
-    masks: t.Readable, size: t.Shape, *, threshold: t.Number = 0.0, align_corners: bool = False,
+    masks: t.Quantised, size: t.Shape, *, threshold: t.Numbers = 0.0, align_corners: bool = False,
     via: t.Shape | None = None, box: t.NumberRow = None, format: t.Form = "image",
     out: t.AnyArray | None = None, num_threads: t.Threads = None,
 ) -> t.NDArray[Any] | list[Code]:  # fmt: skip
@@ -266,12 +271,13 @@ def resize_masks(
     Parameters
     ----------
     masks : ndarray (..., h, w), float32, float64, float16 or bfloat16
-        What a network gives for each object, with any strides.
+        What a network gives for each object, with any strides; also integers, or a triple of
+        integers, scale and zero point, as in `label_map`.
     size : (int, int)
         Height and width of the picture, (H, W).
-    threshold : float, optional
-        A pixel is set if its value is larger.  Of numbers before the logistic function, those above
-        0 are more than one half after it.
+    threshold : float or sequence of floats, optional
+        A pixel is set if its value is larger; a sequence has one for each mask.  Of numbers before
+        the logistic function, those above 0 are more than one half after it.
     align_corners, via, box : optional
         As in :func:`label_map`.  With ``via=(1024, 1024)`` and the box of the resized picture these
         are SAM's masks, and with ``via`` the size of its input those of Mask2Former.
@@ -305,21 +311,14 @@ def resize_masks(
     >>> roicy.resize_masks(masks, (3, 5), format="rle")
     [{'size': [3, 5], 'counts': b'01209'}]
     """
-    given = _arguments.floats("masks", masks)
-    if given.ndim < 2 or 0 in given.shape[-2:]:
-        raise ValueError(
-            f"masks: shape {given.shape}, expected (..., h, w) with at least one number a mask"
-        )
-    call = Call(given.reshape(math.prod(given.shape[:-2]), 1, *given.shape[-2:]), "NCHW", "masks")
+    call, given = masks_of(masks)
     call.place(size, via, box, ("bilinear", align_corners))
-    with np.errstate(all="ignore"):  # what is beyond the type is infinite
-        limit = call.computed.type(_arguments.number("threshold", threshold))
-        if not np.isfinite(limit):
-            raise ValueError(f"threshold: {threshold!r}, expected a finite {call.computed.name}")
-        call.name([1], np.nextafter(limit, call.computed.type(np.inf)), 0)
+    call.limit(threshold, [1])
     threads = _threads.resolve(num_threads)
     if _arguments.choice("format", format, FORMATS) == "rle":
-        return call.codes(out, threads)
+        check_coded("size", call.size, out)
+        found = call.codes(False, threads)
+        return [{"size": list(call.size), "counts": one[0]} for one in found]
     shape = (*given.shape[:-2], *call.size)
     made = _memory.result(out, shape, (np.dtype(bool), np.dtype(np.uint8)), (given,))
     pixels = made.view(np.uint8)
@@ -330,14 +329,29 @@ def resize_masks(
     return made if out is None else out
 
 
+def masks_of(masks: Any) -> tuple[Call, np.ndarray]:
+    """Return masks (..., h, w) as the maps (K, 1, h, w) of a call, and as they are."""
+    given, meaning = _arguments.quantised("masks", masks)
+    if given.ndim < 2 or 0 in given.shape[-2:]:
+        raise ValueError(
+            f"masks: shape {given.shape}, expected (..., h, w) with at least one number a mask"
+        )
+    flat = given.reshape(math.prod(given.shape[:-2]), 1, *given.shape[-2:])
+    call = Call(flat, "NCHW", "masks")
+    call.meaning = meaning
+    return call, given
+
+
 class Call:
     """The arguments of a call, checked."""
 
     numbers: np.ndarray | None = None  # the values of winners, where they are wanted
+    thresholds: np.ndarray | None = None  # of each mask
 
     def __init__(self, maps: Any, layout: Any, name: str = "maps", of_volume: bool = False):
         last = _arguments.Layout(layout).axes is not None
-        given = _arguments.addressable(name, _arguments.floats(name, maps))
+        given, self.meaning = _arguments.quantised(name, maps)
+        given = _arguments.addressable(name, given)
         self.dimensions = 3 if of_volume else 2
         self.one = given.ndim == self.dimensions + 1
         if given.ndim - self.dimensions not in (1, 2):
@@ -363,19 +377,23 @@ class Call:
                 "mode: 'trilinear', expected 'bilinear' or 'nearest'; 'bilinear' is trilinear for "
                 "volumes, whose size has three numbers"
             )
-        self.nearest = _arguments.choice("mode", mode, MODES) == "nearest"
+        modes = mode if isinstance(mode, (list, tuple)) else [mode] * self.dimensions
+        if len(modes) != self.dimensions:
+            raise ValueError(f"mode: {mode!r}, expected one mode, or {self.dimensions}")
+        nearest = [_arguments.choice("mode", one, MODES) == "nearest" for one in modes]
         rule = ALIGNED if _arguments.flag("align_corners", align_corners) else HALF_PIXELS
-        if self.nearest and (rule == ALIGNED or via is not None):
+        if any(nearest) and (rule == ALIGNED or via is not None):
             other = "align_corners: True" if rule == ALIGNED else f"via: {via!r}"
             raise ValueError(f"{other}, expected mode 'bilinear' for that, not 'nearest'")
         shown = self.maps.shape[-2:]
         *depth, height, width = self.size = _arguments.picture("size", size, 0, self.dimensions)
         first: tuple[Any, ...] = ()
+        rules = [NEAREST if one else rule for one in nearest]
         if depth:
             for name, value in (("via", via), ("box", box)):
                 if value is not None:
                     raise ValueError(f"{name}: {value!r}, expected None for a volume")
-            first = ((0.0, float(self.maps.shape[2]), *depth, NEAREST if self.nearest else rule),)
+            first = ((0.0, float(self.maps.shape[2]), *depth, rules[0]),)
         if via is not None:
             between = _arguments.picture("via", via, 1)
             if between[0] < shown[0] or between[1] < shown[1]:
@@ -384,8 +402,7 @@ class Call:
             first = tuple((0.0, float(extent), count, rule) for extent, count in ends)
             shown = between
         x1, y1, x2, y2 = corners(box, shown)
-        rule = NEAREST if self.nearest else rule
-        self.axes = ((y1, y2 - y1, height, rule), (x1, x2 - x1, width, rule), *first)
+        self.axes = ((y1, y2 - y1, height, rules[-2]), (x1, x2 - x1, width, rules[-1]), *first)
         largest = [("size", size, height + width)]
         if via is not None:
             largest.append(("via", via, sum(shown)))
@@ -435,7 +452,6 @@ class Call:
         """Write labels, and return the regions of each picture, if they are wanted."""
         if not self.result.size:
             return [[] for _ in self.maps]
-        maps = _arguments.bits(self.maps), self.maps.dtype.char
         result, numbers = self.result, self.numbers
         if self.one:
             result, numbers = result[None], None if numbers is None else numbers[None]
@@ -443,25 +459,53 @@ class Call:
         found, together = [], len(result)
         if regions is not None:
             together = max(COUNTED // regions[0], 1)
+        maps, *of_maps = self._maps()
         for first in range(0, len(result), together):
             some = slice(first, first + together)
             outs = result[some], None if numbers is None else numbers[some]
             found += kernels.compute(
-                (maps[0][some], maps[1]), self.axes, self._rule(), outs, regions, threads
+                (maps[some], *of_maps), self.axes, self._rule(), outs, regions, threads
             ) or []  # fmt: skip
         return found
 
-    def codes(self, out: Any, threads: int) -> list[Code]:
-        """Return the codes of masks."""
-        check_coded("size", self.size, out)
+    def codes(self, with_sums: bool, threads: int) -> list[Coded]:
+        """Return what kernels count of masks."""
+        check_coded("size", self.size)
         if not math.prod(self.size) or not len(self.maps):
-            return [{"size": list(self.size), "counts": b"0"} for _ in self.maps]
-        maps = _arguments.bits(self.maps), self.maps.dtype.char
-        found = kernels.codes(maps, self.axes, self._rule(), threads)
-        return [{"size": list(self.size), "counts": one} for one in found]
+            return [NOTHING for _ in self.maps]
+        return kernels.codes(self._maps(), self.axes, self._rule(), with_sums, threads)
+
+    def limit(self, threshold: Any, labels: Any, below: int = 0) -> None:
+        """Say what masks have to exceed: a number, or one for each of them."""
+        limits = _arguments.items("threshold", threshold)
+        count = math.prod(self.maps.shape[:2])
+        several = isinstance(limits, (list, tuple))
+        if several and len(limits) != count:
+            raise ValueError(f"threshold: {len(limits)} numbers, expected {count}, one for a mask")
+        kind = self.computed.type
+        with np.errstate(all="ignore"):  # what is beyond the type is infinite
+            numbers = limits if several else [threshold]
+            found = [kind(_arguments.number("threshold", one)) for one in numbers]
+            for one in found:
+                if not np.isfinite(one):
+                    raise ValueError(
+                        f"threshold: {threshold!r}, expected a finite {self.computed.name}"
+                    )
+            least = np.nextafter(found, kind(np.inf)).astype(np.float64)
+        self.thresholds = least if several else None
+        self.weights = np.ones(len(labels), self.computed)
+        self.names = np.array([(one, below) for one in labels], np.int64)
+        self.bounded, self.threshold = True, 0.0 if several else float(least[0])
+
+    def paint(self, out: np.ndarray, threads: int) -> None:
+        """Write the label of the first mask of each pixel."""
+        kernels.paint(self._maps(), self.axes, self._rule(), out, threads)
+
+    def _maps(self) -> tuple[np.ndarray, str, tuple[float, float]]:
+        return _arguments.bits(self.maps), self.maps.dtype.char, self.meaning
 
     def _rule(self) -> tuple[Any, ...]:
-        return (self.names, self.weights, self.bounded, self.threshold)
+        return (self.names, self.weights, self.bounded, self.threshold, self.thresholds)
 
     def span(self) -> tuple[int, int]:
         """Return the least and the largest label."""

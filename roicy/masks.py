@@ -61,14 +61,14 @@ class Code(TypedDict):
 
 @overload
 def paste_masks(
-    masks: t.Readable, boxes: t.Rows, image_shape: t.Shape, *, threshold: t.Number | None = 0.5,
+    masks: t.Quantised, boxes: t.Rows, image_shape: t.Shape, *, threshold: t.Number | None = 0.5,
     padding: t.Index = 1, rule: t.Rule = "torchvision", format: Literal["image"] = "image",
     out: t.AnyArray | None = None, num_threads: t.Threads = None,
 ) -> t.NDArray[Any]:  # fmt: skip
     ...
 @overload
 def paste_masks(
-    masks: t.Readable, boxes: t.Rows, image_shape: t.Shape, *, threshold: t.Number | None = 0.5,
+    masks: t.Quantised, boxes: t.Rows, image_shape: t.Shape, *, threshold: t.Number | None = 0.5,
     padding: t.Index = 1, rule: t.Rule = "torchvision", format: Literal["rle"],
     out: t.AnyArray | None = None, num_threads: t.Threads = None,
 ) -> list[Code]:  # fmt: skip
@@ -76,7 +76,7 @@ def paste_masks(
 
 
 def paste_masks(
-    masks: t.Readable, boxes: t.Rows, image_shape: t.Shape, *, threshold: t.Number | None = 0.5,
+    masks: t.Quantised, boxes: t.Rows, image_shape: t.Shape, *, threshold: t.Number | None = 0.5,
     padding: t.Index = 1, rule: t.Rule = "torchvision", format: t.Form = "image",
     out: t.AnyArray | None = None, num_threads: t.Threads = None,
 ) -> t.NDArray[Any] | list[Code]:  # fmt: skip
@@ -100,7 +100,8 @@ def paste_masks(
     ----------
     masks : ndarray (K, 1, h, w) or (K, h, w), float32, float64, float16 or bfloat16
         Masks of each box, with any strides.  Those of the last two types are computed with as
-        float32.
+        float32, and so are int8, uint8, int16 and uint16, or (integers, scale, zero_point), which
+        means (integers - zero_point) * scale.
     boxes : ndarray (K, 4), floating point or integers
         Rows [x1, y1, x2, y2] in pixels of the image, or a list of such rows.  Converted to the
         type that is computed in.  Boxes may lie off the image, be larger than
@@ -219,7 +220,7 @@ def _images(
 
 def _masks(given: Any) -> np.ndarray:
     """Return masks as (K, h, w), of any strides."""
-    masks = _arguments.floats("masks", given)
+    masks = _arguments.dequantised("masks", given)
     if masks.ndim == 4 and masks.shape[1] == 1:
         return masks[:, 0]
     if masks.ndim != 3:

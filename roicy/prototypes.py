@@ -41,7 +41,7 @@ class Mixed(NamedTuple):
 
 @overload
 def prototype_masks(
-    prototypes: t.Readable, coefficients: t.Readable, boxes: t.Rows, image_shape: t.Shape, *,
+    prototypes: t.Quantised, coefficients: t.Quantised, boxes: t.Rows, image_shape: t.Shape, *,
     threshold: t.Number | None = 0.5, rule: t.PrototypeRule = "ultralytics",
     fit: t.PrototypeFit = "letterbox", format: Literal["image"] = "image",
     out: t.AnyArray | None = None, num_threads: t.Threads = None,
@@ -49,7 +49,7 @@ def prototype_masks(
     ...
 @overload
 def prototype_masks(
-    prototypes: t.Readable, coefficients: t.Readable, boxes: t.Rows, image_shape: t.Shape, *,
+    prototypes: t.Quantised, coefficients: t.Quantised, boxes: t.Rows, image_shape: t.Shape, *,
     threshold: t.Number | None = 0.5, rule: t.PrototypeRule = "ultralytics",
     fit: t.PrototypeFit = "letterbox", format: Literal["rle"], out: t.AnyArray | None = None,
     num_threads: t.Threads = None,
@@ -58,7 +58,7 @@ def prototype_masks(
 
 
 def prototype_masks(
-    prototypes: t.Readable, coefficients: t.Readable, boxes: t.Rows, image_shape: t.Shape, *,
+    prototypes: t.Quantised, coefficients: t.Quantised, boxes: t.Rows, image_shape: t.Shape, *,
     threshold: t.Number | None = 0.5, rule: t.PrototypeRule = "ultralytics",
     fit: t.PrototypeFit = "letterbox", format: t.Form = "image", out: t.AnyArray | None = None,
     num_threads: t.Threads = None,
@@ -83,7 +83,7 @@ def prototype_masks(
     ----------
     prototypes : ndarray (C, h, w) or (1, C, h, w), float32, float64, float16 or bfloat16
         What the network gives for an image, with any strides.  Those of the last two types are
-        computed with as float32.
+        computed with as float32.  Integers are taken as :func:`roicy.paste_masks` takes them.
     coefficients : ndarray (K, C), of any of these types
         Coefficients of each box.  They are converted to the type that is computed in, as are
         boxes.
@@ -137,7 +137,7 @@ def prototype_masks(
     [{'size': [4, 5], 'counts': b'02206OM'}]
     """
     planes = _prototypes(prototypes)
-    weights = _arguments.floats("coefficients", coefficients)
+    weights = _arguments.dequantised("coefficients", coefficients)
     if weights.ndim != 2 or weights.shape[1] != len(planes):
         expected = f"(K, {len(planes)}), a coefficient for each prototype"
         raise ValueError(f"coefficients: shape {weights.shape}, expected {expected}")
@@ -168,7 +168,7 @@ def prototype_masks(
 
 def _prototypes(given: Any) -> np.ndarray:
     """Return prototypes as (C, h, w), of any strides."""
-    array = _arguments.floats("prototypes", given)
+    array = _arguments.dequantised("prototypes", given)
     planes = array[0] if array.ndim == 4 and len(array) == 1 else array
     if planes.ndim != 3 or not 0 < math.prod(planes.shape[1:]) < MOST_PIXELS or not len(planes):
         raise ValueError(

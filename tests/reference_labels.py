@@ -79,3 +79,21 @@ def label_map(maps, size, rule="half", once=False, via=None, box=None, weights=1
         weights = np.asarray(weights, values.dtype)
         values = values * weights.reshape(-1, *(1 for _ in size))
     return values.argmax(-1 - len(size)), values
+
+
+def painted(masks, labels, background):
+    """Return the label of the first of masks (K, H, W) that each pixel lies in."""
+    result = np.full(masks.shape[1:], background)
+    for mask, label in reversed(list(zip(masks, labels, strict=True))):
+        result[mask] = label
+    return result
+
+
+def segment(mask, values=None):
+    """Return area, box [x, y, width, height] and mean value of a mask."""
+    rows, columns = np.flatnonzero(mask.any(1)), np.flatnonzero(mask.any(0))
+    if not len(rows):
+        return 0, [0, 0, 0, 0], 0
+    box = [columns[0], rows[0], np.ptp(columns) + 1, np.ptp(rows) + 1]
+    mean = None if values is None else values[mask].mean(dtype=np.float64)
+    return mask.sum(), [int(end) for end in box], mean

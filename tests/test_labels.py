@@ -374,7 +374,7 @@ MAPS = np.ones((3, 4, 5))
 VOLUME = {"maps": MAPS[None], "size": (1, 2, 3)}
 WRONG_MAPS = {
     "maps: builtins.list, expected a numpy.ndarray": {"maps": [[[1.0]]]},
-    "maps: dtype uint8, expected float32": {"maps": np.ones((3, 4, 5), np.uint8)},
+    "maps: dtype int32, expected float32": {"maps": np.ones((3, 4, 5), np.int32)},
     "maps: shape (4, 5), expected (C, h, w) or (N, C, h, w)": {"maps": MAPS[0]},
     "maps: shape (4, 5), expected (h, w, C) or": {"maps": MAPS[0], "layout": "NHWC"},
     "maps: shape (0, 4, 5), expected at least one class": {"maps": MAPS[:0]},

@@ -238,7 +238,7 @@ ONE = {"masks": np.ones((1, 2, 2)), "boxes": np.array([[0, 0, 4, 4.0]]), "image_
 OF_PIXELS = np.ones((1, 5, 6))
 WRONG = {
     "masks: builtins.list, expected a numpy.ndarray": {"masks": [[[1.0]]]},
-    "masks: dtype uint8, expected float32": {"masks": np.ones((1, 2, 2), np.uint8)},
+    "masks: dtype int32, expected float32": {"masks": np.ones((1, 2, 2), np.int32)},
     "masks: shape (1, 2, 2, 2), expected (K, 1, h, w) or": {"masks": np.ones((1, 2, 2, 2))},
     "masks: shape (1, 0, 2), expected at least one number": {"masks": np.ones((1, 0, 2))},
     "masks: shape (1, 2, 0), expected at least one number": {

@@ -76,6 +76,7 @@ def calls():
     yield "label_map", lambda f, **o: f(X, (20, 30), **o)
     yield "label_map", lambda f, **o: f(X[0], (20, 30), values=True, **o)[0]
     yield "label_segments", lambda f, **o: f(X, (20, 30), **o)[0]
+    yield "paint_masks", lambda f, **o: f(X, (20, 30), **o)
     yield "resize_masks", lambda f, **o: f(masks, (20, 30), **o)
     value, at = X[..., :6].transpose(0, 2, 1, 3), X[:, :, :8, :8].reshape(2, 8, 8, 1, 4, 2)
     yield "deformable_attention", lambda f, **o: f(value, [(3, 4)], at, at[..., 0], **o)

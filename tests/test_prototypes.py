@@ -203,7 +203,7 @@ OF_PIXELS = np.ones((2, 5, 6))
 HUGE = np.broadcast_to(np.float32(1), (2, 2**15, 2**14))
 WRONG = {
     "prototypes: builtins.list, expected a numpy.ndarray": {"prototypes": [[[1.0]]]},
-    "prototypes: dtype uint8, expected float32": {"prototypes": np.ones((2, 3, 4), np.uint8)},
+    "prototypes: dtype int32, expected float32": {"prototypes": np.ones((2, 3, 4), np.int32)},
     "prototypes: shape (2, 3), expected (C, h, w) or": {"prototypes": np.ones((2, 3))},
     "prototypes: shape (2, 2, 3, 4), expected (C, h, w) or": {"prototypes": np.ones((2, 2, 3, 4))},
     "prototypes: shape (2, 0, 4), expected (C, h, w) or": {"prototypes": np.ones((2, 0, 4))},

@@ -71,10 +71,20 @@ static NOINLINE void labels_axis(struct labels_axis *axis) {
     axis->kept = single && axis->at[axis->pixels - 1] - axis->at[0] == axis->pixels - 1;
 }
 
+/* Numbers of a stride that is known become vectors. */
+#define READ_INTEGERS(type)                                                                        \
+    if (stride == sizeof(type))                                                                    \
+        for (ptrdiff_t i = 0; i < count; i++)                                                      \
+            to[i] = ((REAL)((const type *)from)[i] - zero) * scale;                                \
+    else                                                                                           \
+        for (ptrdiff_t i = 0; i < count; i++)                                                      \
+        to[i] = ((REAL) * (const type *)(from + i * stride) - zero) * scale
+
 /* Reads numbers of a row of a map, and repeats the last one up to `padded`. */
 static NOINLINE void read_numbers(const struct labels *job, const char *from, ptrdiff_t count,
                                   ptrdiff_t padded, REAL *to) {
     const ptrdiff_t stride = job->column;
+    const REAL scale = (REAL)job->scale, zero = (REAL)job->zero;
     if (job->kind == HALF || job->kind == BFLOAT) {
         uint16_t some[LANE_BYTES];
         for (ptrdiff_t i = 0, now; i < count; i += now) {
@@ -83,6 +93,14 @@ static NOINLINE void read_numbers(const struct labels *job, const char *from, pt
                 some[j] = *(const uint16_t *)(from + (i + j) * stride);
             widen_runs((const char *)some, job->kind, 0, 0, 1, 1, now, (float *)(to + i));
         }
+    } else if (job->kind == 'b') {
+        READ_INTEGERS(int8_t);
+    } else if (job->kind == 'B') {
+        READ_INTEGERS(uint8_t);
+    } else if (job->kind == 'h') {
+        READ_INTEGERS(int16_t);
+    } else if (job->kind == 'H') {
+        READ_INTEGERS(uint16_t);
     } else if (stride == sizeof(REAL))
         memcpy(to, from, (size_t)count * sizeof(REAL));
     else

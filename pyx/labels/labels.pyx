@@ -42,6 +42,8 @@ cdef struct Job:
     Py_ssize_t regions             # labels that are counted, from 0 on
     Region *counted                # [task][label]
     Codes codes                    # [image][label]
+    const double *thresholds       # [image], or NULL
+    Py_ssize_t painted             # masks of each image, of which the first one wins, or 0
     Py_ssize_t x0, x1              # columns that are coded now
     Py_ssize_t stripe              # columns at a time of masks that are coded without pictures
 
@@ -73,6 +75,20 @@ cdef Labels picture_of(const Job *job, Py_ssize_t i) noexcept nogil:
     return call
 
 
+cdef void label_masks(const Job *job, const LabelsPart *part, char *memory) noexcept nogil:
+    """Label a mask by a threshold of its own, or paint masks, the first one last."""
+    cdef Labels call = job.call
+    cdef Py_ssize_t masks = max(job.painted, 1), i
+    for i in range(masks - 1, -1, -1):
+        call.maps = job.call.maps + i * call.class_stride
+        call.names = job.call.names + 2 * i
+        if job.thresholds != NULL:
+            call.threshold = job.thresholds[part.image * masks + i]
+        job.table.label_pixels(&call, part, memory)
+        # The last of masks writes all pixels, and those before it write their own alone.
+        call.transparent = True
+
+
 cdef void label_task(const void *given, Py_ssize_t task, char *memory) noexcept nogil:
     cdef const Job *job = <const Job*>given
     cdef Labels call
@@ -84,6 +100,9 @@ cdef void label_task(const void *given, Py_ssize_t task, char *memory) noexcept 
         call = picture_of(job, part.image)
         part.image = 0
         job.table.label_pixels(&call, &part, memory)
+        return
+    if job.painted or job.thresholds != NULL:
+        label_masks(job, &part, memory)
         return
     job.table.label_pixels(&job.call, &part, memory)
     if job.counted != NULL:
@@ -100,6 +119,8 @@ cdef void code_task(const void *given, Py_ssize_t image, char *memory) noexcept 
     codes.runs += image * codes.count
     codes.ends += image * codes.count
     codes.rows = <int32_t*>memory
+    if codes.regions != NULL:
+        codes.regions += image
     part.image, part.y0, part.y1 = image, 0, height
     part.x0, part.x1 = job.x0, job.x1
     if job.stripe == 0:
@@ -109,6 +130,8 @@ cdef void code_task(const void *given, Py_ssize_t image, char *memory) noexcept 
     # The pixels are bytes and come last: the numbers before them need their alignment.
     cdef char *pixels = memory + labels_scratch(&call, job.size)
     call.out_image, call.out_row = 0, job.stripe
+    if job.thresholds != NULL:
+        call.threshold = job.thresholds[image]
     while part.x0 < job.x1:
         part.x1 = min(part.x0 + job.stripe, job.x1)
         call.out = pixels - part.x0
@@ -145,6 +168,8 @@ cdef int run_codes(Job *job, Team *team) noexcept nogil:
 cdef int run_all(void *given, Team *team) noexcept nogil:
     cdef Job *job = <Job*>given
     cdef Py_ssize_t tasks = job.images * job.parts
+    if job.call.maps == NULL:
+        return run_codes(job, team)
     job.table.labels_axis(&job.call.y)
     job.table.labels_axis(&job.call.x)
     if job.call.before != NULL:
@@ -180,6 +205,13 @@ cdef int set_axis(LabelsAxis *axis, list kept, given, Py_ssize_t size) except -1
     return 0
 
 
+cdef inline int number_size(int kind) noexcept nogil:
+    """Bytes of a number of NumPy's character."""
+    if kind == c'd' or kind == c'f':
+        return sizeof(double) if kind == c'd' else sizeof(float)
+    return 1 if kind == c'b' or kind == c'B' else 2
+
+
 cdef inline void set_type(Job *job) noexcept nogil:
     job.size = sizeof(double) if job.call.kind == c'd' else sizeof(float)
     job.table = <const LabelTable*>tables[job.size == sizeof(double)].labels
@@ -191,15 +223,17 @@ cdef int set_call(Job *job, list kept, given, axes, rule) except -1:
     memset(job, 0, sizeof(job[0]))
     call.kind = ord(given[1])
     set_type(job)
-    view = buffer_of(
-        kept, given[0], b"fdH", <int>job.size if call.kind == c'd' or call.kind == c'f' else 2)
+    view = buffer_of(kept, given[0], b"fdbBH", number_size(call.kind))
     call.maps, call.classes = <const char*>view.buf, view.shape[1]
     call.image, call.class_stride, job.slice = view.strides[0], view.strides[1], view.strides[2]
     call.row, call.column = view.strides[view.ndim - 2], view.strides[view.ndim - 1]
     job.images = view.shape[0]
+    call.scale, call.zero = given[2]
     call.names = <const int64_t*>buffer_of(kept, rule[0], b"lq", sizeof(int64_t)).buf
     call.weights = buffer_of(kept, rule[1], b"fd", <int>job.size).buf
-    call.bounded, call.threshold = rule[2:]
+    call.bounded, call.threshold = rule[2:4]
+    if rule[4] is not None:
+        job.thresholds = <const double*>buffer_of(kept, rule[4], b"d", sizeof(double)).buf
     set_axis(&call.y, kept, axes[0], job.size)
     set_axis(&call.x, kept, axes[1], job.size)
     if len(axes) == 3:
@@ -360,17 +394,63 @@ def compute(maps, axes, rule, outs, regions, int threads):
         free_codes(&job)
 
 
-def codes(maps, axes, rule, int threads):
-    """Return the run-length codes of masks (K, 1, h, w), whose label is 1; as for `compute`."""
+def paint(maps, axes, rule, out, int threads):
+    """Label pictures by masks (N, K, h, w), of which the first one wins that reaches its threshold.
+
+    rule: names (K, 2), of which the last one's second is what no mask reaches; thresholds (N * K).
+    """
     cdef list kept = []
     cdef Job job
-    cdef Py_ssize_t i
+    cdef Py_buffer *view = buffer_of(kept, out, b"BbHhIiLlQq", 0)
+    set_call(&job, kept, maps, axes, rule)
+    job.call.out, job.call.itemsize = <char*>view.buf, view.itemsize
+    job.call.out_image, job.call.out_row, job.call.out_column = view.strides[:3]
+    set_parts(&job, threads)
+    job.painted, job.call.classes = job.call.classes, 1
+    run(&job, maps[0].size, threads)
+
+
+def codes(maps, axes, rule, bint with_sums, int threads):
+    """Return (code, area, x0, y0, x1, y1, sum of values or 0) of masks (K, 1, h, w), whose label
+    is 1; as for `compute`.
+    """
+    cdef list kept = []
+    cdef Job job
     set_call(&job, kept, maps, axes, rule)
     job.call.itemsize = job.call.out_column = job.parts = job.stripe = 1
-    set_codes(&job, kept, 1)
+    if with_sums:
+        job.call.sums = <double*>memory_of(
+            kept, job.images * job.call.y.pixels * sizeof(double), True)
+    return coded(&job, kept, maps[0].size, threads)
+
+
+def stored_codes(masks, int threads):
+    """Return the same of masks (K, H, W) of bytes, of any strides, whose pixels are not 0."""
+    cdef list kept = []
+    cdef Job job
+    cdef Py_buffer *view = buffer_of(kept, masks, b"B", 1)
+    memset(&job, 0, sizeof(job))
+    job.images, job.call.y.pixels, job.call.x.pixels = view.shape[:3]
+    job.call.out, job.call.itemsize = <char*>view.buf, 1
+    job.call.out_image, job.call.out_row, job.call.out_column = view.strides[:3]
+    return coded(&job, kept, 0, threads)
+
+
+cdef list coded(Job *job, list kept, Py_ssize_t numbers, int threads):
+    cdef Py_ssize_t i, y
+    cdef double total
+    cdef Region *one
+    cdef list found = []
+    set_codes(job, kept, 1)
     job.codes.masks = True
+    job.codes.regions = <Region*>memory_of(kept, job.images * sizeof(Region), True)
     try:
-        run(&job, maps[0].size, threads)
-        return [code_of(&job, i) for i in range(job.images)]
+        run(job, numbers, threads)
+        for i in range(job.images):
+            total, one = 0, job.codes.regions + i
+            for y in range(job.call.y.pixels if job.call.sums != NULL else 0):
+                total += job.call.sums[i * job.call.y.pixels + y]
+            found.append((code_of(job, i), one.area, one.x0, one.y0, one.x1, one.y1, total))
+        return found
     finally:
-        free_codes(&job)
+        free_codes(job)

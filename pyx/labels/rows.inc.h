@@ -77,6 +77,21 @@ static NOINLINE void race_row(const REAL *values, REAL number, ptrdiff_t count, 
     }
 }
 
+/* Adds the values that reach the threshold, always in the same order. */
+static NOINLINE double sum_row(const REAL *values, REAL least, ptrdiff_t count) {
+    double sums[8] = {0}, sum = 0;
+    ptrdiff_t i = 0;
+    for (; i + 8 <= count; i += 8)
+#pragma omp simd
+        for (int l = 0; l < 8; l++)
+            sums[l] += values[i + l] >= least ? (double)values[i + l] : 0;
+    for (; i < count; i++)
+        sum += values[i] >= least ? (double)values[i] : 0;
+    for (int l = 0; l < 8; l++)
+        sum += sums[l];
+    return sum;
+}
+
 /* Writes the labels of some pixels; won: the classes of the largest values. */
 static NOINLINE void write_row(const struct labels *job, const REAL *best, const REAL *won,
                                ptrdiff_t count, int32_t *winners, char *to) {
@@ -85,6 +100,14 @@ static NOINLINE void write_row(const struct labels *job, const REAL *best, const
     const REAL none = (REAL)job->classes;
     if (job->classes == 1 && job->itemsize == 1 && job->out_column == 1) {
         uint8_t *labels = (uint8_t *)to;
+        if (job->transparent) {
+#pragma omp simd
+            for (ptrdiff_t i = 0; i < count; i++) {
+                const uint8_t old = labels[i];
+                labels[i] = best[i] >= least ? above : old;
+            }
+            return;
+        }
 #pragma omp simd
         for (ptrdiff_t i = 0; i < count; i++)
             labels[i] = best[i] >= least ? above : below;
@@ -115,6 +138,8 @@ static FORCE_INLINE void label_row(const struct labels *job, const char *maps, p
     write_row(job, values, won, count, tile->winners,
               job->out + part->image * job->out_image + y * job->out_row +
                   part->x0 * job->out_column);
+    if (job->sums)
+        job->sums[part->image * job->y.pixels + y] += sum_row(values, (REAL)job->threshold, count);
     if (job->values)
         memcpy((REAL *)job->values + (part->image * job->y.pixels + y) * job->x.pixels + part->x0,
                values, (size_t)count * sizeof(REAL));

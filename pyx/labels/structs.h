@@ -34,6 +34,7 @@ struct labels {
     const char *maps;
     ptrdiff_t image, class_stride, row, column; /* strides of the maps */
     int kind;                                   /* NumPy's character of their type */
+    double scale, zero; /* an integer means (integer - zero) * scale; both are of type REAL */
     ptrdiff_t classes;
     struct labels_axis y, x;
     const struct labels_axis *before; /* [2], y and x: of an enlargement before this one; or NULL */
@@ -44,6 +45,8 @@ struct labels {
     const int64_t *names; /* [classes + 1]: labels of classes, and of what is below the threshold */
     int bounded;          /* there is a threshold */
     double threshold;     /* a REAL */
+    int transparent;      /* what is below it is not written */
+    double *sums;         /* [image][y]: to which values that are not below are added; or NULL */
     char *out;
     ptrdiff_t out_image, out_row, out_column;
     int itemsize;            /* of labels */
@@ -66,7 +69,7 @@ static inline void labels_set_tile(struct labels *job, ptrdiff_t size) {
     ptrdiff_t room = LABELS_TILE / (size * job->classes * (job->before ? 4 : 2));
     room = room > lanes ? room / lanes * lanes : lanes;
     job->cells = room < all ? room : all;
-    job->dense = job->values || (double)width / all * height / rows < LABELS_DENSE;
+    job->dense = job->values || job->sums || (double)width / all * height / rows < LABELS_DENSE;
     if (job->dense) { /* the numbers of so many pixels are a few more */
         room = all > width ? room / (all / width + 1) : room;
         job->cells = room < width ? room > 0 ? room : 1 : width;

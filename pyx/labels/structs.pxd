@@ -26,6 +26,7 @@ cdef extern from "labels/structs.h":
         const char *maps
         Py_ssize_t image, class_stride, row, column
         int kind
+        double scale, zero
         Py_ssize_t classes
         LabelsAxis y, x
         const LabelsAxis *before
@@ -36,6 +37,8 @@ cdef extern from "labels/structs.h":
         const int64_t *names
         bint bounded
         double threshold
+        bint transparent
+        double *sums
         char *out
         Py_ssize_t out_image, out_row, out_column
         int itemsize

@@ -77,6 +77,38 @@ def cast(dtype: np.dtype) -> str:
     return "; pass its astype(numpy.float32)" if dtype.kind in "biuf" else ""
 
 
+def quantised(name: str, value: Any) -> tuple[np.ndarray, tuple[float, float]]:
+    """Return an array of any type of maps, and the scale and zero point of its integers.
+
+    A triple (integers, scale, zero_point) means (integers - zero_point) * scale.
+    """
+    scale, zero = 1.0, 0.0
+    if isinstance(value, tuple):
+        if len(value) != 3:
+            raise ValueError(f"{name}: a tuple of {len(value)}, expected (integers, scale, zero)")
+        value, scale, zero = value
+        scale, zero = number(f"{name}[1]", scale), number(f"{name}[2]", zero)
+        if not (math.isfinite(scale) and math.isfinite(zero)):
+            raise ValueError(f"{name}[1:]: {scale}, {zero}, expected finite numbers")
+    array = taken(name, value)
+    if array.dtype.kind not in "iu":
+        if (scale, zero) != (1, 0):
+            raise TypeError(f"{name}[0]: dtype {spell(array.dtype)}, expected integers")
+        return floats(name, array), (scale, zero)
+    if not is_small(array.dtype):
+        expected = f"expected {MAP_TYPES}{cast(array.dtype)}"
+        raise TypeError(f"{name}: dtype {spell(array.dtype)}, {expected}")
+    return array, (scale, zero)
+
+
+def dequantised(name: str, value: Any) -> np.ndarray:
+    """Return numbers of floating point, of any shape: integers become float32."""
+    array, (scale, zero) = quantised(name, value)
+    if array.dtype.kind not in "iu":
+        return array
+    return (array.astype(FLOAT32) - FLOAT32.type(zero)) * FLOAT32.type(scale)
+
+
 def is_small(dtype: np.dtype) -> bool:
     """Whether maps of that type are computed with as float32."""
     return (

@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-Maps = tuple[np.ndarray, str]
+Maps = tuple[np.ndarray, str, tuple[float, float]]
+Coded = tuple[bytes, int, int, int, int, int, float]
 Axes = tuple[tuple[Any, ...], ...]
 
 def compute(
@@ -12,4 +13,8 @@ def compute(
     regions: tuple[int, bool] | None, threads: int,
 ) -> list[list[tuple[Any, ...]]] | None:  # fmt: skip
     ...
-def codes(maps: Maps, axes: Axes, rule: tuple[Any, ...], threads: int) -> list[bytes]: ...
+def paint(maps: Maps, axes: Axes, rule: tuple[Any, ...], out: np.ndarray, threads: int) -> None: ...
+def codes(
+    maps: Maps, axes: Axes, rule: tuple[Any, ...], with_sums: bool, threads: int
+) -> list[Coded]: ...
+def stored_codes(masks: np.ndarray, threads: int) -> list[Coded]: ...
