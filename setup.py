@@ -19,10 +19,10 @@ import shlex
 import shutil
 import struct
 import sys
-import sysconfig
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from sysconfig import get_config_var, get_platform
 
 from Cython.Build import cythonize
 from Cython.Compiler import Options
@@ -67,6 +67,10 @@ RULES = [Path("pyx/plan", name) for name in ("rules.h", "rules_levels.h", "rules
 FOLDER_OF_GPU = Path("roicy/cuda/kernels")
 DEBUG = os.environ.get("ROICY_BUILD_DEBUG", "0") != "0"
 FLAGS = shlex.split(os.environ.get("ROICY_BUILD_FLAGS", ""))
+# One build serves the oldest Python and all newer ones by the limited API.  Free-threaded ones have
+# none that others share: each has a build of its own.
+LIMITED = not get_config_var("Py_GIL_DISABLED")
+OLDEST = "cp311", "0x030B0000"  # as requires-python of pyproject.toml
 STRICT = [
     "-fno-fast-math",
     "-fno-unsafe-math-optimizations",
@@ -88,7 +92,7 @@ DIRECTIVES = {
 
 def instruction_sets():
     # The platform that is built for.  In a cross-build this is not the machine that builds.
-    system, _, processor = sysconfig.get_platform().partition("-")
+    system, _, processor = get_platform().partition("-")
     x86 = processor.endswith("x86_64") and system in ("linux", "macosx")
     known = X86 if x86 else {"baseline": []}
     wanted = os.environ.get("ROICY_BUILD_ISA", ",".join(known)).split(",")
@@ -104,8 +108,14 @@ def instruction_sets():
 def extensions():
     sources = {f"roicy._kernels.{name}": source for name, source in KERNELS.items()}
     sources.update(OTHERS)
-    made = [Extension(name, [source], include_dirs=["pyx"]) for name, source in sources.items()]
-    return [*made, Extension(VIEWS, [VIEWS.replace(".", "/") + ".c"])]
+    sources[VIEWS] = VIEWS.replace(".", "/") + ".c"
+    limited = {}
+    if LIMITED:
+        limited = {"py_limited_api": True, "define_macros": [("Py_LIMITED_API", OLDEST[1])]}
+    return [
+        Extension(name, [source], include_dirs=["pyx"], **limited)
+        for name, source in sources.items()
+    ]
 
 
 def translate(extensions):
@@ -229,6 +239,10 @@ class BuildExt(build_ext):
         super().run()
         if not self.inplace:
             self.copy_extensions_to_source()
+        for extension in self.extensions if LIMITED else ():
+            # Python would load what was built for its version alone, however old, before this.
+            older = Path(*extension.name.split(".")).with_suffix(get_config_var("EXT_SUFFIX"))
+            older.unlink(missing_ok=True)
 
     def openmp_flags(self):
         """(compile, link) flags that build and link an OpenMP program, or none."""
@@ -294,4 +308,8 @@ def copy_rules():
 check_python()
 leave_read_only_folder()
 copy_rules()
-setup(ext_modules=extensions(), cmdclass={"build_ext": BuildExt})
+setup(
+    ext_modules=extensions(),
+    cmdclass={"build_ext": BuildExt},
+    options={"bdist_wheel": {"py_limited_api": OLDEST[0]}} if LIMITED else {},
+)

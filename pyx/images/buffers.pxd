@@ -1,8 +1,30 @@
 """Buffers of arrays, and memory.  Both are there for as long as a list is."""
-from cpython.buffer cimport Py_buffer
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
-from cpython.memoryview cimport PyMemoryView_FromObject, PyMemoryView_GET_BUFFER
+from cpython.buffer cimport PyBUF_FULL_RO, Py_buffer, PyBuffer_Release, PyObject_GetBuffer
+from cpython.bytes cimport PyBytes_AsString, PyBytes_FromStringAndSize
+from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
+from libc.stdlib cimport calloc, free
 from libc.string cimport memset, strchr
+
+
+cdef inline void give_back(object capsule) noexcept:
+    cdef Py_buffer *view = <Py_buffer*>PyCapsule_GetPointer(capsule, NULL)
+    PyBuffer_Release(view)
+    free(view)
+
+
+cdef inline Py_buffer *new_buffer(list kept, array) except NULL:
+    """Have a capsule keep the buffer: the limited API has no pointer into a memoryview."""
+    cdef Py_buffer *view = <Py_buffer*>calloc(1, sizeof(Py_buffer))
+    if view == NULL:
+        raise MemoryError("no memory for the buffer of an array")
+    try:
+        capsule = PyCapsule_New(view, NULL, give_back)
+    except MemoryError:
+        free(view)
+        raise
+    kept.append(capsule)         # it releases a buffer that is empty, too
+    PyObject_GetBuffer(array, view, PyBUF_FULL_RO)
+    return view
 
 
 cdef inline Py_buffer *buffer_of(list kept, array, const char *kinds, int itemsize) except NULL:
@@ -11,10 +33,8 @@ cdef inline Py_buffer *buffer_of(list kept, array, const char *kinds, int itemsi
     kinds: characters of the types that it may have, as NumPy's integers are of 32 bits on some
     systems and of 64 on others; itemsize: bytes of a number, 0 if they do not matter.
     """
-    memory = PyMemoryView_FromObject(array)
-    cdef Py_buffer *view = PyMemoryView_GET_BUFFER(memory)
+    cdef Py_buffer *view = new_buffer(kept, array)
     cdef const char *kind = view.format
-    kept.append(memory)
     if kind != NULL and (kind[0] == c'=' or kind[0] == c'^'):      # of numbers at odd addresses
         kind += 1
     if (kind == NULL or kind[0] == 0 or kind[1] != 0 or strchr(kinds, kind[0]) == NULL
@@ -31,5 +51,5 @@ cdef inline char *memory_of(list kept, Py_ssize_t size, bint cleared) except NUL
         raise MemoryError(f"no {size} bytes of scratch for a call") from None
     kept.append(block)
     if cleared:
-        memset(PyBytes_AS_STRING(block), 0, size)
-    return PyBytes_AS_STRING(block)
+        memset(PyBytes_AsString(block), 0, size)
+    return PyBytes_AsString(block)

@@ -8,7 +8,7 @@ before all tasks, and where they are not upright, what each of them reads, or th
 less.
 """
 from cpython.buffer cimport Py_buffer
-from cpython.bytes cimport PyBytes_AS_STRING
+from cpython.bytes cimport PyBytes_AsString
 from cpython.exc cimport PyErr_CheckSignals
 from libc.math cimport INFINITY, fabs
 from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
@@ -569,8 +569,8 @@ cdef int set_axis(ResizeAxis *axis, int32_t count, int64_t table, list axis_tabl
     axis.count, axis.taps, axis.spans, axis.pairs = count, 0, NULL, NULL
     if table >= 0:
         axis.taps, axis.bits, axis.wide, spans, pairs = axis_tables[table]
-        axis.spans = <const int32_t*>PyBytes_AS_STRING(spans)
-        axis.pairs = <const ResizePair*>PyBytes_AS_STRING(pairs)
+        axis.spans = <const int32_t*>PyBytes_AsString(spans)
+        axis.pairs = <const ResizePair*>PyBytes_AsString(pairs)
     return 0
 
 

@@ -7,10 +7,7 @@ Python only where nodes.pxd, masks.pxd, labels.pxd or recipes.pxd leave one to i
 """
 from cpython.buffer cimport (
     PyBUF_READ, PyBUF_SIMPLE, PyBUF_WRITE, PyBuffer_Release, PyObject_GetBuffer)
-from cpython.long cimport PyLong_FromSsize_t
 from cpython.memoryview cimport PyMemoryView_FromMemory
-from cpython.ref cimport Py_INCREF
-from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
 from libc.stdint cimport int64_t
 from libc.stdio cimport snprintf
 from libc.stdlib cimport calloc, free
@@ -92,12 +89,10 @@ cdef object array_of(const void *value, bint writable, Span *span):
     cdef Py_ssize_t count = 1
     check((<Status (*)(const void*, int*, const int64_t**, size_t*) noexcept nogil>
            api[TENSOR_TYPE_AND_EXTENTS])(value, &kind, &extents, &rank))
-    shape = PyTuple_New(rank)
+    shape = []
     for i in range(rank):
         count *= extents[i]
-        extent = PyLong_FromSsize_t(extents[i])
-        Py_INCREF(extent)
-        PyTuple_SET_ITEM(shape, i, extent)
+        shape.append(extents[i])
     if kind == 16 and kind in FLOATS and kind not in DTYPES:
         import ml_dtypes
         DTYPES[kind] = np.dtype(ml_dtypes.bfloat16)
