@@ -112,7 +112,7 @@ class Desk:
         end = time.monotonic() + DEADLINE
         try:
             data = await asyncio.wait_for(upload(request), DEADLINE)
-        except asyncio.TimeoutError:
+        except TimeoutError:
             self.move(-1)
             raise Refused(f"no upload within {DEADLINE:g} s", 408) from None
         except ClientDisconnect:

@@ -12,7 +12,9 @@ def _reason(error: ImportError) -> str:
 
     said = f"roicy: the compiled kernels cannot be loaded: {error}. "
     root = Path(__file__).parents[2]
-    if (root / "pyx").is_dir() and not any(Path(__file__).parent.glob("machine.c*")):
+    if (root / "pyx").is_dir() and not any(
+        path.suffix in (".so", ".pyd") for path in Path(__file__).parent.glob("machine.*")
+    ):
         return (
             f"roicy: Python took roicy from {root}, a folder of its sources, in which it has not "
             "been compiled. Start Python in another folder to use an installed roicy, or compile "

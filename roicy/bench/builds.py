@@ -141,7 +141,7 @@ def alternate(
     """Return a file of each build; their processes take turns, and the order of a turn changes."""
     from .progress import Progress
 
-    date = datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")
+    date = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
     found: list[list[dict[str, Any]]] = [[] for _ in builds]
     with Progress("processes", processes * len(builds)) as progress:
         for turn in range(processes):
