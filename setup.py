@@ -90,11 +90,19 @@ DIRECTIVES = {
 }
 
 
-def instruction_sets():
+def instruction_sets(by_clang_cl):
+    """Flags of those to build.  On Windows GCC misaligns wide vectors on stacks (its bug 54412)."""
     # The platform that is built for.  In a cross-build this is not the machine that builds.
     system, _, processor = get_platform().partition("-")
-    x86 = processor.endswith("x86_64") and system in ("linux", "macosx")
-    known = X86 if x86 else {"baseline": []}
+    known = {"baseline": []}
+    unix = processor.endswith("x86_64") and system in ("linux", "macosx")
+    if unix or (by_clang_cl and processor == "amd64"):
+        known = X86
+    elif processor.endswith("universal2"):  # of whose two halves one is x86-64
+        known = {
+            isa: [word for flag in flags for word in ("-Xarch_x86_64", flag)]
+            for isa, flags in X86.items()
+        }
     wanted = os.environ.get("ROICY_BUILD_ISA", ",".join(known)).split(",")
     unknown = set(wanted) - set(known)
     if unknown or "baseline" not in wanted:
@@ -160,6 +168,8 @@ class BuildExt(build_ext):
         translate(self.extensions)
         if self.compiler.compiler_type == "msvc":
             self.use_clang_cl()
+        elif self.compiler.compiler_type == "mingw32":
+            FLAGS.append("-DMS_WIN64")  # Python's headers set it for Microsoft's compiler alone
         # Results must not depend on what the compiler finds convenient, and NaN is refused.  CFLAGS
         # may have flags that allow both, so they are taken back first.
         optimise = list(STRICT)
@@ -196,7 +206,7 @@ class BuildExt(build_ext):
 
     def add_tables(self, extension, flags):
         """Compile the tables of each instruction set and type, and link them into an extension."""
-        isas = instruction_sets()
+        isas = instruction_sets(self.prefix)
         built = " ".join(f"IS_BUILT({isa})" for isa in reversed(isas))
         extension.define_macros.append(("BUILT", built))
 
@@ -229,7 +239,6 @@ class BuildExt(build_ext):
             )
         self.compiler.initialize()
         self.compiler.cc = found
-        self.compiler.add_library_dir(str(Path(found).parent.parent / "lib"))  # libomp.lib
         self.prefix = "/clang:"
 
     def run(self):
@@ -245,14 +254,17 @@ class BuildExt(build_ext):
             older.unlink(missing_ok=True)
 
     def openmp_flags(self):
-        """(compile, link) flags that build and link an OpenMP program, or none."""
-        compile_flags, link_flags = {
-            "darwin": (["-Xpreprocessor", "-fopenmp"], ["-lomp"]),
-            "win32": (["-openmp"], []),  # the object files name the library
-        }.get(sys.platform, (["-fopenmp"], ["-fopenmp"]))
+        """(compile, link) flags that build and link an OpenMP program, or none.
+
+        On macOS and Windows a runtime would have to be brought, and a second one beside that of
+        PyTorch ends the process.  There the pool starts its threads itself.
+        """
+        if not get_platform().startswith("linux"):
+            return [], []
+        flags = ["-fopenmp"]
         program = "#include <omp.h>\nint main(void) { return omp_get_max_threads() < 1; }"
-        if self.builds(program, compile_flags, link_flags):
-            return compile_flags, link_flags
+        if self.builds(program, flags, flags):
+            return flags, flags
         print(
             "roicy: this compiler has no OpenMP; the threads are started by roicy itself",
             file=sys.stderr,

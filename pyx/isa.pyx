@@ -10,6 +10,10 @@ cdef enum:
 
 cdef extern from "isa.h":
     """
+    #if !defined(__x86_64__) /* the other half of a file for both processors of macOS */
+    #undef BUILT
+    #define BUILT IS_BUILT(baseline)
+    #endif
     #define IS_BUILT(set) extern const struct isa roicy_##set[2];
     BUILT
     #undef IS_BUILT

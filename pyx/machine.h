@@ -4,7 +4,27 @@
 
 #include <stddef.h>
 #include <stdint.h>
-#if (defined(__x86_64__) || defined(__i386__)) && defined(__GNUC__)
+#if defined(__x86_64__) && defined(_WIN32)
+/* What __builtin_cpu_supports needs is in a library that clang-cl does not link. */
+#include <cpuid.h>
+enum { YMM = 0x6, ZMM = 0xe6 }; /* registers that the system saves, as XCR0 says */
+static int supports(unsigned leaf_7, unsigned saved) {
+    /* FMA, MOVBE, OSXSAVE, AVX, F16C */
+    const unsigned leaf_1 = 1u << 12 | 1u << 22 | 1u << 27 | 1u << 28 | 1u << 29;
+    unsigned a, b, c, d, low, high;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || (c & leaf_1) != leaf_1)
+        return 0;
+    __asm__("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+    if ((low & saved) != saved || !__get_cpuid(0x80000001, &a, &b, &c, &d) || !(c & 1u << 5))
+        return 0; /* LZCNT */
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (b & leaf_7) == leaf_7;
+}
+/* BMI1, AVX2 and BMI2; and F, DQ, CD, BW and VL of AVX-512 */
+#define LEAF_7_V3 (1u << 3 | 1u << 5 | 1u << 8)
+#define LEAF_7_V4 (LEAF_7_V3 | 1u << 16 | 1u << 17 | 1u << 28 | 1u << 30 | 1u << 31)
+static int supports_avx2(void) { return supports(LEAF_7_V3, YMM); }
+static int supports_avx512(void) { return supports(LEAF_7_V4, ZMM); }
+#elif (defined(__x86_64__) || defined(__i386__)) && defined(__GNUC__)
 /* __builtin_cpu_supports asks the processor, and whether the system saves the wide registers.  The
    kernels are compiled for x86-64-v3 and x86-64-v4, which newer compilers know by these names. */
 #if __GNUC__ >= 12 /* Clang says 4 */
@@ -57,11 +77,11 @@ static int free_pages(void *start, size_t bytes) {
 #endif
 
 #if defined(__clang__)
-#define COMPILER "Clang " __clang_version__
+#define COMPILED_BY "Clang " __clang_version__
 #elif defined(__GNUC__)
-#define COMPILER "GCC " __VERSION__
+#define COMPILED_BY "GCC " __VERSION__
 #else
-#define COMPILER "unknown"
+#define COMPILED_BY "unknown"
 #endif
 
 #endif

@@ -8,7 +8,7 @@ cdef extern from "machine.h":
     bint supports_avx2() noexcept
     bint supports_avx512() noexcept
     int free_pages(void *start, size_t bytes) noexcept nogil
-    const char *COMPILER
+    const char *COMPILED_BY
     bint IS_DEBUG
     const unsigned int CYTHON_HEX_VERSION
 
@@ -142,7 +142,7 @@ def is_debug():
 
 def compiler():
     """The C compiler that built this module, and its version."""
-    return COMPILER.decode()
+    return COMPILED_BY.decode()
 
 
 def cython():

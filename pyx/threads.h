@@ -4,6 +4,9 @@
 
 #include <stddef.h>
 #include <time.h>
+#if defined(_WIN32) /* whose windows.h has macros by the names of variables */
+__declspec(dllimport) unsigned long long __stdcall GetTickCount64(void);
+#endif
 
 enum { AT_ONCE = 500 }; /* milliseconds: Ctrl-C is not to wait for longer than a second */
 
@@ -13,15 +16,17 @@ struct task_queue {
 };
 
 static inline long long milliseconds(void) {
-    struct timespec now;
 #if defined(_WIN32)
-    timespec_get(&now, TIME_UTC);
-#elif defined(CLOCK_MONOTONIC_COARSE) /* Linux's, which takes nanoseconds */
+    return (long long)GetTickCount64();
+#else
+    struct timespec now;
+#if defined(CLOCK_MONOTONIC_COARSE) /* Linux's, which takes nanoseconds */
     clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
 #else
     clock_gettime(CLOCK_MONOTONIC, &now);
 #endif
     return now.tv_sec * 1000LL + now.tv_nsec / 1000000;
+#endif
 }
 
 /* Returns the next task; `count` or more if there is none, or not now. */
