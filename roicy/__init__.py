@@ -72,3 +72,6 @@ if not TYPE_CHECKING:
         found = getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)
         globals()[name] = found
         return found
+
+    def __dir__():
+        return sorted({*globals(), *_LATER})

@@ -423,10 +423,11 @@ def _table(
     """
     kind, order = arguments.result_dtype(dtype), pixels.place
     _, zero = arguments.quantized(pixels, quantization, kind)
+    # All arrays have one shape: NumPy ends the process where numbers of others lack memory.
     mean, std, scale = (
-        np.array(arguments.numbers("", default if value is None else value, len(order)))[
-            order, None
-        ]
+        np.array(arguments.numbers("", default if value is None else value, len(order)))[order]
+        .repeat(257)
+        .reshape(-1, 257)
         for value, default in zip(normalisation, (-0.0, 1.0, 1.0), strict=True)
     )
     values = np.tile(np.arange(257, dtype=np.float64), (len(order), 1))
