@@ -494,7 +494,7 @@ class Call:
             least = np.nextafter(found, kind(np.inf)).astype(np.float64)
         self.thresholds = least if several else None
         self.weights = np.ones(len(labels), self.computed)
-        self.names = np.array([(one, below) for one in labels], np.int64)
+        self.names = np.array([(one, below) for one in labels], dtype=np.int64)
         self.bounded, self.threshold = True, 0.0 if several else float(least[0])
 
     def paint(self, out: np.ndarray, threads: int) -> None:
