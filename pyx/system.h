@@ -71,6 +71,7 @@ static void take_processors_of_process(void) {} /* threads have them from the pr
 #define OLDEST "GLIBC_2.17"
 #endif
 __asm__(".symver pthread_create, pthread_create@" OLDEST);
+__asm__(".symver pthread_mutex_trylock, pthread_mutex_trylock@" OLDEST);
 __asm__(".symver pthread_sigmask, pthread_sigmask@" OLDEST);
 __asm__(".symver pthread_attr_setstacksize, pthread_attr_setstacksize@" OLDEST);
 #endif
