@@ -455,8 +455,11 @@ def test_a_pool_of_the_process(tmp_path):
             alone = list(callers.map(lambda _: time.sleep(0.01), range(16))) and tasks()
             for threads in (2, 4, 3):
                 assert all(same(a, expected) for a in callers.map(align, [threads] * 64))
-            align(4)
-            time.sleep(0.1)
+            for _ in range(100):  # threads on trial come and go
+                align(4)
+                if tasks() - alone == 3:
+                    break
+                time.sleep(0.02)
             print(tasks() - alone)
     """
     assert run(code, tmp_path) == ["3"]

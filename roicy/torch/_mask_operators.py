@@ -139,11 +139,15 @@ def refuse(what: str, *given: Any) -> None:
         raise NotImplementedError(f"{what}: {_WHY}")
 
 
-@torch.compiler.disable(reason=f"a list: {_WHY}")
 def listed(what: str, function: Callable[..., Any], *given: Any) -> Any:
     """Return a result that is a list; compilers call this between their graphs."""
     refuse(what, *given)
     return function()
+
+
+# As torch.compiler.disable says it, which would import the compilers here: seconds of each import.
+listed._torchdynamo_disable = True  # type: ignore[attr-defined]
+listed._torchdynamo_disable_msg = f"a list: {_WHY}"  # type: ignore[attr-defined]
 
 
 def numbers(name: str, values: Any, kind: Any = float) -> list[Any] | None:
