@@ -4,6 +4,7 @@ import ast
 import graphlib
 import re
 import runpy
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -217,3 +218,10 @@ def test_rooms_go_in_no_circle():
     assert graph["images"] == {"simd", ""}
     assert graph["methods"] == {"passes", "plan", "simd", ""}
     assert {"", *(file.parts[0] for file in FILES if len(file.parts) > 1)} == set(MAY_IMPORT)
+
+
+def test_wheels_have_all_packages():
+    """Each folder of Python's files has an entry in pyproject.toml, or a wheel lacks it."""
+    named = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
+    found = {path.parent.relative_to(ROOT) for path in (ROOT / "roicy").rglob("__init__.py")}
+    assert {".".join(folder.parts) for folder in found} == set(named)
