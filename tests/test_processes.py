@@ -454,8 +454,9 @@ def test_threads_that_cannot_be_started(limit, room, environment, tmp_path):
 def test_a_pool_of_the_process(tmp_path):
     """Threads of Python share the pool, which is as large as the largest call wanted."""
     code = """
+        everybody = threading.Barrier(16)
         with ThreadPoolExecutor(16) as callers:
-            alone = list(callers.map(lambda _: time.sleep(0.01), range(16))) and tasks()
+            alone = list(callers.map(lambda _: everybody.wait(), range(16))) and tasks()
             for threads in (2, 4, 3):
                 assert all(same(a, expected) for a in callers.map(align, [threads] * 64))
             for _ in range(100):  # threads on trial come and go
