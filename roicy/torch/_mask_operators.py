@@ -176,7 +176,11 @@ def sides(size: Any) -> Any:
         return size if isinstance(size, Tensor) else list(size)
     if not any(isinstance(side, Tensor) for side in size):
         return [int(side) for side in size]
-    return torch.stack([torch.as_tensor(side, dtype=torch.int64) for side in size])
+    traced = next(side for side in size if isinstance(side, Tensor))
+    return torch.stack([
+        side.to(torch.int64) if isinstance(side, Tensor) else constant(traced, side, torch.int64)
+        for side in size
+    ])  # fmt: skip
 
 
 def call(name: str, *given: Any) -> Any:
