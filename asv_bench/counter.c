@@ -49,6 +49,7 @@ static struct {
 } blocks[SLOTS];
 static int watched;
 static long bytes, most, locks;
+static __thread int is_watched; /* the thread that called `watch_bytes` */
 
 static size_t *size_of(void *block) {
     size_t slot = (size_t)block / 16 % SLOTS;
@@ -103,19 +104,20 @@ int posix_memalign(void **block, size_t alignment, size_t size) {
 
 void watch_bytes(void) {
     watched = 1;
+    is_watched = 1;
     bytes = most = locks = 0;
     memset(blocks, 0, sizeof blocks);
 }
 
 /* Returns the most bytes since then, beyond those that were there. */
 long most_bytes(void) {
-    watched = 0;
+    watched = is_watched = 0;
     return most;
 }
 
-/* Functions at which a thread may wait for another one.  Each counts its calls and calls the one
-   that it replaces: of glibc, or of GCC's OpenMP runtime, which only roicy's extensions have
-   loaded. */
+/* Functions at which a thread may wait for another one.  Each counts its calls by the thread that
+   watches, and calls the one that it replaces: of glibc, or of GCC's OpenMP runtime, which only
+   roicy's extensions have loaded.  How often other threads call them is a matter of chance. */
 static void *next_of(const char *name) {
     void *found = dlsym(RTLD_NEXT, name);
     return found ? found : dlsym(dlopen("libgomp.so.1", RTLD_LAZY | RTLD_NOLOAD), name);
@@ -126,13 +128,11 @@ static void *next_of(const char *name) {
         static type(*next) parameters;                                                             \
         if (next == NULL)                                                                          \
             next = (type(*) parameters)next_of(#name);                                             \
-        if (watched)                                                                               \
-            __atomic_add_fetch(&locks, 1, __ATOMIC_RELAXED);                                       \
+        locks += is_watched;                                                                       \
         return next arguments;                                                                     \
     }
 
 COUNTED(int, pthread_mutex_lock, (pthread_mutex_t * lock), (lock))
-COUNTED(int, pthread_mutex_trylock, (pthread_mutex_t * lock), (lock))
 COUNTED(int, pthread_rwlock_rdlock, (pthread_rwlock_t * lock), (lock))
 COUNTED(int, pthread_rwlock_wrlock, (pthread_rwlock_t * lock), (lock))
 COUNTED(int, pthread_spin_lock, (pthread_spinlock_t * lock), (lock))
@@ -146,12 +146,23 @@ COUNTED(void, GOMP_atomic_start, (void), ())
 COUNTED(void, GOMP_barrier, (void), ())
 COUNTED(void, omp_set_lock, (void *lock), (lock))
 
-/* Time stands still while a call is watched.  After each half second a call looks for signals,
-   which takes locks, and how long a call takes in valgrind depends on what else the machine does.
-   This is the clock that roicy reads, and nobody else here. */
+/* One that succeeds counts.  How often it fails is a matter of chance. */
+int pthread_mutex_trylock(pthread_mutex_t *lock) {
+    static int (*next)(pthread_mutex_t *lock);
+    int failed;
+    if (next == NULL)
+        next = (int (*)(pthread_mutex_t *))next_of("pthread_mutex_trylock");
+    failed = next(lock);
+    locks += is_watched && !failed;
+    return failed;
+}
+
+/* Time stands still for the thread that watches.  A call looks for signals and lets others run
+   after some time, which takes locks, and how long a call takes in valgrind depends on what else
+   the machine does. */
 int clock_gettime(clockid_t clock, struct timespec *now) {
     static int (*next)(clockid_t clock, struct timespec *now);
-    if (watched && clock == CLOCK_MONOTONIC_COARSE) {
+    if (is_watched && (clock == CLOCK_MONOTONIC_COARSE || clock == CLOCK_MONOTONIC)) {
         now->tv_sec = now->tv_nsec = 0;
         return 0;
     }
@@ -160,7 +171,7 @@ int clock_gettime(clockid_t clock, struct timespec *now) {
     return next(clock, now);
 }
 
-/* Returns how often such functions were called since `watch_bytes`. */
+/* Returns how often this thread has called such functions since `watch_bytes`. */
 long locks_taken(void) {
     return locks;
 }

@@ -17,7 +17,7 @@ cdef extern from "pool.h" nogil:
     int watch_forks() noexcept
     void look_at_runtime() noexcept
     int threads_of_runtime() noexcept
-    int c_bound_processors "bound_processors"() noexcept
+    const int c_bound_processors "bound_processors"
     void c_look_at_processors "look_at_processors"() noexcept
     void *c_pool_for "roicy_pool_for"(
         void *context, void (*work)(void *given, size_t worker) noexcept nogil, size_t workers,
@@ -47,7 +47,7 @@ c_look_at_processors()
 
 def bound_processors():
     """The processors of the process if the OpenMP runtime binds threads to them; else 0."""
-    return c_bound_processors()
+    return c_bound_processors
 
 
 def look_at_processors():

@@ -72,24 +72,32 @@ static struct {
    list of numbers. */
 static int uses_runtime = 0;
 
+/* How many processors the OpenMP runtime found when it was loaded, if it binds threads to them, and
+   0 otherwise.  Such a runtime has bound the first thread by now, whose affinity mask no longer
+   tells how many processors the process has. */
+static int bound_processors = 0;
+static int first_place = 0; /* of the thread that imported roicy */
+
 #if defined(_OPENMP) && _OPENMP >= 201511 /* OpenMP 4.5 */
-/* Returns how many processors the OpenMP runtime found when it was loaded, if it binds threads to
-   them, and 0 otherwise.  Such a runtime has bound the first thread by now, whose affinity mask no
-   longer tells how many processors the process has. */
-static int bound_processors(void) {
-    return uses_runtime && omp_get_proc_bind() != omp_proc_bind_false ? omp_get_num_procs() : 0;
-}
 static int place_of_thread(void) { return omp_get_place_num(); }
+static void look_at_places(void) {
+    if (omp_get_proc_bind() != omp_proc_bind_false)
+        bound_processors = omp_get_num_procs();
+    first_place = place_of_thread();
+}
 #else
-static int bound_processors(void) { return 0; }
 static int place_of_thread(void) { return 0; }
+static void look_at_places(void) {}
 #endif
-static int first_place; /* of the thread that imported roicy */
+
+/* Looks once, at import: a compiler may move a later question to the runtime before the test of
+   `uses_runtime`, and LLVM's runtime does not return from it in a child of fork. */
 static void look_at_runtime(void) {
     const char *threads = getenv("OMP_NUM_THREADS");
     uses_runtime =
         threads == NULL || (*threads != 0 && threads[strspn(threads, "0123456789, ")] == 0);
-    first_place = uses_runtime ? place_of_thread() : 0;
+    if (uses_runtime)
+        look_at_places();
 }
 
 /* Returns how many threads the runtime allows a region of this thread, which others may change. */
@@ -104,14 +112,13 @@ static int threads_of_runtime(void) {
 /* Has this thread run on the processors of the process, and not on those alone of the thread that
    started it. */
 static void run_on_all_processors(void) {
-    if (bound_processors() == 0)
+    if (bound_processors == 0)
         take_processors_of_process();
 }
 
 /* Looks how many processors the process has now. */
 static void look_at_processors(void) {
-    const int bound = bound_processors();
-    pool.processors = bound ? bound : processors_of_process();
+    pool.processors = bound_processors ? bound_processors : processors_of_process();
 }
 
 /* Some numbers are read without the lock, since they only say what is worth while. */
@@ -253,7 +260,7 @@ static void enter_region(size_t helpers, int idle) {
    it does not compute.  Otherwise threads have the processors of the process, and not those of the
    thread that happened to call first. */
 static void keep(void) {
-    const int idle = bound_processors() != 0;
+    const int idle = bound_processors != 0;
     run_on_all_processors();
     take(&pool.lock);
     while (!pool.is_plain) {
