@@ -5,15 +5,10 @@ __version__ = "0.1.0"  # its only place, and before the imports, which read it
 # isort: off
 from ._machine._config import show_config
 from ._machine._threads import get_num_threads, set_num_threads
-from .attention import deformable_attention, deformable_attention_backward
-from .cropping import crop, crop_lines
-from .cropping.resizing import resize
 from .integrals import (
     prroi_pool, prroi_pool_backward, prroi_pool_backward_boxes, ps_prroi_pool,
     ps_prroi_pool_backward, ps_prroi_pool_backward_boxes,
 )  # fmt: skip
-from .labels import label_map, label_segments, resize_masks
-from .masks import paste_masks
 from .multiscale import (
     multiscale_roi_align, multiscale_roi_align_backward, multiscale_roi_align_backward_boxes,
     multiscale_roi_align_rotated, multiscale_roi_align_rotated_backward,
@@ -26,12 +21,17 @@ from .operators import (
     roi_align_max_backward, roi_align_rotated, roi_align_rotated_backward,
     roi_align_rotated_backward_boxes, roi_pool, roi_pool_backward,
 )  # fmt: skip
-from .prototypes import prototype_masks
 
 TYPE_CHECKING = False  # as of typing, which takes time to import
 if TYPE_CHECKING:
     from ._machine._threadpoolctl import ThreadpoolController as ThreadpoolController
+    from .attention import deformable_attention, deformable_attention_backward
+    from .cropping import crop, crop_lines
+    from .cropping.resizing import resize
+    from .labels import label_map, label_segments, resize_masks
+    from .masks import paste_masks
     from .processors import ImageProcessor
+    from .prototypes import prototype_masks
     from .segments import mask_segments, paint_masks
 
 __all__ = [
@@ -54,23 +54,33 @@ __all__ = [
     "roi_pool", "roi_pool_backward", "set_num_threads", "show_config",
 ]  # fmt: skip
 
-# What is read where somebody asks for it, since it takes time or needs another package.
+# What is imported where somebody asks for it: all but the operators on feature maps.
 _LATER = {
-    "ImageProcessor": "processors",
-    "ThreadpoolController": "_machine._threadpoolctl",
-    "mask_segments": "segments",
-    "paint_masks": "segments",
+    name: module
+    for module, names in {
+        "_machine._threadpoolctl": ("ThreadpoolController",),
+        "attention": ("deformable_attention", "deformable_attention_backward"),
+        "cropping": ("crop", "crop_lines"),
+        "cropping.resizing": ("resize",),
+        "labels": ("label_map", "label_segments", "resize_masks"),
+        "masks": ("paste_masks",),
+        "processors": ("ImageProcessor",),
+        "prototypes": ("prototype_masks",),
+        "segments": ("mask_segments", "paint_masks"),
+    }.items()
+    for name in names
 }
 
 if not TYPE_CHECKING:
 
     def __getattr__(name):
-        if name not in _LATER:
+        if name not in _LATER and name not in _LATER.values():  # these modules are attributes, too
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         import importlib
 
-        found = getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)
-        globals()[name] = found
+        found = importlib.import_module(f"{__name__}.{_LATER.get(name, name)}")
+        if name in _LATER:
+            found = globals()[name] = getattr(found, name)
         return found
 
     def __dir__():

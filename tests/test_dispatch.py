@@ -1,5 +1,6 @@
 """The right kernels are chosen, and importing roicy imports little."""
 
+import ast
 import shutil
 from pathlib import Path
 
@@ -74,9 +75,41 @@ print(sorted(name for name in new if "cython_" not in name))  # modules of Cytho
 
 
 def test_public_names():
-    assert set(roicy.__all__) <= set(dir(roicy))
+    assert set(roicy.__all__) | roicy._LATER.keys() <= set(dir(roicy))
     for name in roicy.__all__:
         assert getattr(roicy, name).__doc__
+    with pytest.raises(AttributeError, match="'roicy' has no attribute 'roi_allign'"):
+        _ = roicy.roi_allign
+
+
+def test_what_is_imported_later():
+    """Only the operators on feature maps are imported at once, and threads may ask for the rest."""
+    code = """
+import sys, threading
+import roicy
+later = {name: f"roicy.{module}" for name, module in roicy._LATER.items()}
+early = sys.modules.keys() & set(later.values())
+found = []
+def ask():
+    start.wait()
+    found.append([getattr(roicy, name) for name in later])
+start = threading.Barrier(8)
+threads = [threading.Thread(target=ask) for _ in range(8)]
+[thread.start() for thread in threads], [thread.join() for thread in threads]
+expected = [getattr(sys.modules[module], name) for name, module in later.items()]
+print(early, found == 8 * [expected])
+"""
+    done = python(code)
+    assert done.stdout == "set() True\n", done.stderr
+    assert python("import roicy; print(roicy.labels.__name__)").stdout == "roicy.labels\n"
+
+
+def test_checkers_know_what_is_imported_later():
+    """A checker of types reads the imports that are never executed."""
+    tree = ast.parse(Path(roicy.__file__).read_text())
+    (branch,) = [one for one in tree.body if ast.unparse(one).startswith("if TYPE_CHECKING")]
+    known = {alias.name: one.module for one in branch.body for alias in one.names}
+    assert known == roicy._LATER
 
 
 def test_show_config(capsys):
