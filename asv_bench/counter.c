@@ -11,26 +11,28 @@
 #include <sched.h>
 #include <semaphore.h>
 #include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
 #include <valgrind/callgrind.h>
 
+static __thread int is_watched; /* the thread that counts */
+
 void start_counting(void) {
+    is_watched = 1;
     CALLGRIND_START_INSTRUMENTATION;
 }
 
-void forget_counts(void) {
-    CALLGRIND_ZERO_STATS;
-}
+void forget_counts(void) { CALLGRIND_ZERO_STATS; }
 
-void write_counts(const char *name) {
-    CALLGRIND_DUMP_STATS_AT(name);
-}
+void write_counts(const char *name) { CALLGRIND_DUMP_STATS_AT(name); }
 
 void stop_counting(void) {
     CALLGRIND_STOP_INSTRUMENTATION;
+    is_watched = 0;
 }
 
 /* glibc's own functions, behind those that this library replaces */
@@ -42,77 +44,126 @@ extern void __libc_free(void *block);
 
 /* Of the blocks that were allocated while they were watched: the bytes that were asked for.  What
    glibc makes of them depends on its free blocks. */
-#define SLOTS (1 << 17)
+enum { SLOTS = 1 << 20, HOLDERS = 1 << 10 };
 static struct {
     void *block;
     size_t size;
+    int holder;
 } blocks[SLOTS];
 static int watched;
-static long bytes, most, locks;
-static __thread int is_watched; /* the thread that called `watch_bytes` */
+static long bytes, most, locks, used;
+long running; /* the Python function that runs, by a number that its tracer gives it */
 
-static size_t *size_of(void *block) {
+/* Who holds blocks: what called malloc, and for which Python function.  The first takes the rest.
+ */
+static struct {
+    void *caller;
+    long running, bytes, at_most;
+} holders[HOLDERS];
+
+static int holder_of(void *caller) {
+    int holder = 1;
+    while (holder < HOLDERS && holders[holder].caller &&
+           (holders[holder].caller != caller || holders[holder].running != running))
+        holder++;
+    if (holder == HOLDERS)
+        return 0;
+    holders[holder].caller = caller;
+    holders[holder].running = running;
+    return holder;
+}
+
+static size_t slot_of(void *block) {
     size_t slot = (size_t)block / 16 % SLOTS;
     while (blocks[slot].block && blocks[slot].block != block)
         slot = (slot + 1) % SLOTS;
+    if (blocks[slot].block == NULL && ++used == SLOTS) {
+        fputs("counter.c: a call takes or gives back more than a million blocks\n", stderr);
+        abort();
+    }
     blocks[slot].block = block;
-    return &blocks[slot].size;
+    return slot;
 }
 
-static void *counted(void *block, size_t size) {
+static void *counted(void *block, size_t size, void *caller) {
     if (watched && block) {
-        *size_of(block) = size;
+        const size_t slot = slot_of(block);
+        blocks[slot].size = size;
+        blocks[slot].holder = holder_of(caller);
+        holders[blocks[slot].holder].bytes += size;
         bytes += size;
-        most = bytes > most ? bytes : most;
+        if (bytes > most) {
+            most = bytes;
+            for (int i = 0; i < HOLDERS && (i == 0 || holders[i].caller); i++)
+                holders[i].at_most = holders[i].bytes;
+        }
     }
     return block;
 }
 
 static void *freed(void *block) {
     if (watched && block) {
-        size_t *size = size_of(block);
-        bytes -= *size;
-        *size = 0;
+        const size_t slot = slot_of(block);
+        bytes -= blocks[slot].size;
+        holders[blocks[slot].holder].bytes -= blocks[slot].size;
+        blocks[slot].size = 0;
     }
     return block;
 }
 
-void *malloc(size_t size) {
-    return counted(__libc_malloc(size), size);
-}
+#define CALLER __builtin_return_address(0)
+
+void *malloc(size_t size) { return counted(__libc_malloc(size), size, CALLER); }
 
 void *calloc(size_t count, size_t size) {
-    return counted(__libc_calloc(count, size), count * size);
+    return counted(__libc_calloc(count, size), count * size, CALLER);
 }
 
-void free(void *block) {
-    __libc_free(freed(block));
-}
+void free(void *block) { __libc_free(freed(block)); }
 
 void *realloc(void *block, size_t size) {
-    return counted(__libc_realloc(freed(block), size), size);
+    return counted(__libc_realloc(freed(block), size), size, CALLER);
+}
+
+void *memalign(size_t alignment, size_t size) {
+    return counted(__libc_memalign(alignment, size), size, CALLER);
 }
 
 void *aligned_alloc(size_t alignment, size_t size) {
-    return counted(__libc_memalign(alignment, size), size);
+    return counted(__libc_memalign(alignment, size), size, CALLER);
 }
 
 int posix_memalign(void **block, size_t alignment, size_t size) {
-    *block = aligned_alloc(alignment, size);
+    *block = counted(__libc_memalign(alignment, size), size, CALLER);
     return *block ? 0 : 12;
 }
 
 void watch_bytes(void) {
     watched = 1;
     is_watched = 1;
-    bytes = most = locks = 0;
+    bytes = most = locks = used = 0;
     memset(blocks, 0, sizeof blocks);
+    memset(holders, 0, sizeof holders);
 }
 
 /* Returns the most bytes since then, beyond those that were there. */
 long most_bytes(void) {
     watched = is_watched = 0;
     return most;
+}
+
+/* Writes the bytes that holder i had when a call held most: "BYTES RUNNING OFFSET FILE".  Returns
+   whether there is such a holder. */
+int read_holder(int i, char *text, size_t size) {
+    Dl_info found = {0};
+    if (i >= HOLDERS || (i && !holders[i].caller))
+        return 0;
+    if (i)
+        dladdr(holders[i].caller, &found);
+    snprintf(text, size, "%ld %ld %ld %s", holders[i].at_most, holders[i].running,
+             (long)((char *)holders[i].caller - (char *)found.dli_fbase),
+             found.dli_fname ? found.dli_fname : "");
+    return 1;
 }
 
 /* Functions at which a thread may wait for another one.  Each counts its calls by the thread that
@@ -140,6 +191,10 @@ COUNTED(int, sem_wait, (sem_t * lock), (lock))
 COUNTED(int, sem_trywait, (sem_t * lock), (lock))
 COUNTED(int, sched_yield, (void), ())
 COUNTED(int, usleep, (useconds_t time), (time))
+COUNTED(int, nanosleep, (const struct timespec *time, struct timespec *rest), (time, rest))
+COUNTED(int, clock_nanosleep,
+        (clockid_t clock, int flags, const struct timespec *time, struct timespec *rest),
+        (clock, flags, time, rest))
 COUNTED(void, GOMP_critical_start, (void), ())
 COUNTED(void, GOMP_critical_name_start, (void **lock), (lock))
 COUNTED(void, GOMP_atomic_start, (void), ())
@@ -157,13 +212,15 @@ int pthread_mutex_trylock(pthread_mutex_t *lock) {
     return failed;
 }
 
-/* Time stands still for the thread that watches.  A call looks for signals and lets others run
-   after some time, which takes locks, and how long a call takes in valgrind depends on what else
-   the machine does. */
+/* For the thread that counts, time is how often it asked for it.  A call looks for signals and
+   gives locks up after some time, and how long it takes in valgrind depends on what else the
+   machine does. */
 int clock_gettime(clockid_t clock, struct timespec *now) {
     static int (*next)(clockid_t clock, struct timespec *now);
+    static long asked;
     if (is_watched && (clock == CLOCK_MONOTONIC_COARSE || clock == CLOCK_MONOTONIC)) {
-        now->tv_sec = now->tv_nsec = 0;
+        asked += 100; /* nanoseconds, so that waiting for a time ends */
+        *now = (struct timespec){asked / 1000000000, asked % 1000000000};
         return 0;
     }
     if (next == NULL)
@@ -172,9 +229,7 @@ int clock_gettime(clockid_t clock, struct timespec *now) {
 }
 
 /* Returns how often this thread has called such functions since `watch_bytes`. */
-long locks_taken(void) {
-    return locks;
-}
+long locks_taken(void) { return locks; }
 
 extern long __sysconf(int name);
 

@@ -17,6 +17,7 @@ interpreter, whose caches of attributes then collide or do not.
 """
 
 import ast
+import bisect
 import contextlib
 import ctypes
 import importlib.util
@@ -266,7 +267,61 @@ def count_function(name, call, calls, *packages):
     library.watch_bytes()
     call()
     memory, executed = library.most_bytes(), bytecodes(call, *packages)
-    return {"memory": memory, "bytecodes": sum(executed.values()), "functions": executed}
+    found = {"memory": memory, "bytecodes": sum(executed.values()), "functions": executed}
+    return found | {"holders": holders(library, call, *packages)}
+
+
+def holders(library, call, *packages):
+    """Return the bytes that functions hold when a call holds most: [bytes, function, offset, file].
+
+    The offset is that of the code of the file that allocated them, and the function the one of
+    these packages that Python ran meanwhile.
+    """
+    names, folder = [""], str(Path(packages[0]).parent)
+    running = ctypes.c_long.in_dll(library, "running")
+
+    def number_of(frame):
+        while frame and not frame.f_code.co_filename.startswith(packages):
+            frame = frame.f_back
+        code = frame and frame.f_code
+        name = code and f"{code.co_name} {code.co_filename.removeprefix(folder)[1:]}"
+        if name and name not in names:
+            names.append(name)
+        return names.index(name) if name else 0
+
+    def profile(frame, event, _):
+        if event in ("call", "return"):
+            running.value = number_of(frame if event == "call" else frame.f_back)
+
+    for _ in range(2):  # the first has all that `profile` needs
+        library.watch_bytes()
+        sys.setprofile(profile)
+        call()
+        sys.setprofile(None)
+        library.most_bytes()
+    text, found = ctypes.create_string_buffer(4096), []
+    while library.read_holder(len(found), text, ctypes.c_size_t(len(text))):
+        held, number, offset, file = text.value.decode().split(" ", 3)
+        found.append([int(held), names[int(number)], int(offset), file])
+    return found
+
+
+def holders_by_name(found, packages):
+    """Return the bytes of each function: of packages' compiled code, or else of Python's."""
+    total, symbols = Counter(), {}
+    for held, function, offset, file in found:
+        if file.endswith(".so") and file.startswith(packages):
+            if file not in symbols:
+                listed = load("builds").run(["nm", "--defined-only", file]).splitlines()
+                lines = [line.split(" ", 2) for line in listed]
+                symbols[file] = sorted(
+                    (int(at, 16), name) for at, kind, name in lines if kind in "tT"
+                )
+            place = bisect.bisect(symbols[file], (offset,)) - 1
+            function = plain(symbols[file][place][1]) if place >= 0 else Path(file).name
+        total[function or "others"] += held
+    least = SHOWN * sum(total.values())
+    return {name: held for name, held in total.most_common() if held > least}
 
 
 def count_file_here(counted=True):
@@ -282,12 +337,10 @@ def count_file_here(counted=True):
                 in_child(lambda made=made: count_function(made[0], made[1](), 1, *made[2]), name)
             else:
                 prepare()()
-    found = {path.name: json.loads(path.read_text()) for path in Path("found").iterdir()}
-    modules = {
-        name: sys.modules[name] for name in ("numpy", *calls.PACKAGES) if name in sys.modules
-    }
-    kept = {name: getattr(one, "__version__", "") for name, one in modules.items()}
-    print(json.dumps([{"python": sys.version} | kept, found]))
+    paths = [path for path in (Path("found", name) for name in vars(calls)) if path.exists()]
+    found = {path.name: json.loads(path.read_text()) for path in paths}
+    versions = {"python": sys.version, "numpy": sys.modules["numpy"].__version__}
+    print(json.dumps([versions | {"libc": os.confstr("CS_GNU_LIBC_VERSION")}, found]))
 
 
 def bytecodes(call, *packages):
@@ -504,8 +557,9 @@ def count(only=None, isa="avx2", package=None, keep=None, longer=0):
         of_import |= zip(("bytecodes", "functions"), executed, strict=True)
         command = [*python, f"{BARE}{OF_CALLS}counter.count_here('{wanted}')"]
         (versions, others, built), found = under_callgrind(folder, command, isa, keep)
+        found = joined(NAMES, found, {IMPORT: of_import} | others, f"{folder}/roicy/")
     versions["valgrind"] = load("builds").run(["valgrind", "--version"]).strip()
-    counts = joined(NAMES, found, {IMPORT: of_import} | others) | sizes(package)
+    counts = found | sizes(package)
     counts["wheel"]["instruction sets"] = built
     return versions, counts
 
@@ -534,14 +588,17 @@ def count_file(path, keep=None, longer=0):
         program = f"{BARE}import counter; counter.count_file_here"
         run_in(folder, [*python, f"{program}(False)"], "avx2")  # which compiles
         (versions, others), found = under_callgrind(folder, [*python, f"{program}()"], "avx2", keep)
+        found = joined(others, found, others, *(f"{folder}/{name}" for name in links))
     versions["valgrind"] = load("builds").run(["valgrind", "--version"]).strip()
-    return versions, joined(others, found, others)
+    return versions, found
 
 
-def joined(names, counts, others):
+def joined(names, counts, others, *packages):
     """Return the counts of the calls, in their order; bytecodes of functions are among theirs."""
     found = {}
     for name in (name for name in names if name in counts):
         functions, more = counts[name].pop("functions"), others[name]
         found[name] = counts[name] | more | {"functions": functions | more["functions"]}
+        if "holders" in more:
+            found[name]["holders"] = holders_by_name(more["holders"], packages)
     return found

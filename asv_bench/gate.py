@@ -134,6 +134,16 @@ def grown(old, new):
     return sorted(ours or rows, key=lambda row: row[1] - row[2])[:MOST_FUNCTIONS]
 
 
+def holding(old, new):
+    """Return (function, old, new) of the functions that hold more memory, the worst first."""
+    if ("", "memory") not in worse({"": old}, {"": new}):
+        return []
+    before = old.get("holders", {})
+    rows = [(name, before.get(name, 0), now) for name, now in new.get("holders", {}).items()]
+    rows = [row for row in rows if row[2] > row[1]]
+    return sorted(rows, key=lambda row: row[1] - row[2])[:MOST_FUNCTIONS]
+
+
 def where(function):
     """Return the file and the line of a function of roicy, or an empty text."""
     name, _, file = function.partition(" ")
@@ -297,13 +307,18 @@ def table(rows):
 
 
 def functions_text(name, old, new):
-    """Return the functions that grew in a call, a line each."""
-    lines = [
-        f"  {function.split(' ')[0]:<34} {before:>12} {now:>12}  {where(function)}"
-        for function, before, now in grown(old[name], new[name])
-    ]
-    head = f"\n{name}: what grew (instructions of kernels, bytecodes of Python)"
-    return "\n".join([head, *lines]) if lines else ""
+    """Return the functions that grew in a call, and those that hold more memory, a line each."""
+    text = ""
+    for what, found in (
+        ("what grew (instructions of kernels, bytecodes of Python)", grown(old[name], new[name])),
+        ("who holds more when the call holds most (bytes)", holding(old[name], new[name])),
+    ):
+        lines = [
+            f"\n  {function.split(' ')[0]:<34} {before:>12} {now:>12}  {where(function)}"
+            for function, before, now in found
+        ]
+        text += "".join([f"\n{name}: {what}", *lines]) if lines else ""
+    return text
 
 
 def skipped(reason, allowed):
