@@ -424,6 +424,45 @@ def test_images_of_other_colours(mode):
             roicy.crop(frames, boxes, 4)
 
 
+@pytest.mark.parametrize(("channels", "words"), [
+    (4, r"alpha: pass frames\[..., :3\], convert\('RGB'\) of a picture, or alpha='drop'"),
+    (2, r"grey and alpha: pass convert\('RGB'\)"),
+    (1, r"grey: pass convert\('RGB'\) of a picture, or rgb=True"),
+])  # fmt: skip
+def test_three_numbers_for_other_frames(channels, words):
+    """The error says how frames get three channels, since the numbers are right."""
+    frame, imagenet = np.zeros((8, 9, channels), np.uint8), (0.485, 0.456, 0.406)
+    for call in (lambda: roicy.crop(frame, BOX, 4, mean=imagenet),
+                 lambda: roicy.resize(frame, 4, std=imagenet)):  # fmt: skip
+        with pytest.raises(ValueError, match=f"{channels}, one a channel; frames .*{words}"):
+            call()
+    with pytest.raises(ValueError, match="one a channel$"):
+        roicy.crop(frame, BOX, 4, mean=(1,) * 5)
+
+
+def test_turned_images(recwarn):
+    """A picture that EXIF turns is read as it is stored, with a warning that says so."""
+    pil = pytest.importorskip("PIL.Image")
+    ops = pytest.importorskip("PIL.ImageOps")
+    for orientation in (1, 6, 9):
+        image, exif = pil.fromarray(PIXELS), pil.Exif()
+        exif[0x0112] = orientation
+        image.info["exif"] = exif.tobytes()
+        calls = (lambda x: roicy.crop([x], [BOX], 4), lambda x: roicy.resize(x, 4),
+                 lambda x: roicy.crop_lines(x, BOX, 4))  # fmt: skip
+        for call in calls:
+            call(ops.exif_transpose(image))
+            assert not recwarn.list
+            call(image)
+            assert len(recwarn.list) == (orientation == 6)
+            if orientation == 6:
+                said = str(recwarn.pop(UserWarning).message)
+                assert "a PIL image of EXIF orientation 6" in said
+                assert "PIL.ImageOps.exif_transpose(image)" in said
+    image.info["exif"] = b"Exif\0\0nothing"
+    roicy.crop(image, BOX, 4)
+
+
 def test_out_must_not_overlap():
     memory = np.zeros((1, 3, 8, 9), np.float32)
     with pytest.raises(ValueError, match="out: overlaps memory that the call reads"):

@@ -62,6 +62,31 @@ def picture(height=8, width=8, value=128):
     return out.getvalue()
 
 
+def saved(image, kind="PNG", **given):
+    out = io.BytesIO()
+    image.save(out, kind, **given)
+    return out.getvalue()
+
+
+def test_pictures_are_upright(module):
+    """Those of cameras are stored as the sensor lies, and EXIF says how it was held."""
+    decode = module("detector").decode
+    stored, exif = np.zeros((8, 24, 3), np.uint8), Image.Exif()
+    stored[:, :8] = 255
+    exif[0x0112] = 6  # the first column is the upper side
+    for kind in ("PNG", "JPEG"):
+        upright = decode(saved(Image.fromarray(stored), kind, exif=exif))
+        np.testing.assert_allclose(upright, np.rot90(stored, -1), atol=2)
+    other = saved(Image.fromarray(stored), exif=b"Exif\0\0nothing")
+    np.testing.assert_array_equal(decode(other), stored)
+
+
+def test_pictures_of_16_bits(module):
+    numbers = np.arange(0, 65536, 1024, np.uint16).reshape(8, 8)
+    found = module("detector").decode(saved(Image.fromarray(numbers)))
+    np.testing.assert_array_equal(found, np.repeat(numbers[..., None] >> 8, 3, 2))
+
+
 @pytest.mark.parametrize("with_roicy", [True, False])
 def test_detector(model, module, with_roicy):
     found = module("detector").Detector(str(model), 1, with_roicy)(picture())

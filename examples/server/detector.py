@@ -6,6 +6,7 @@ format and the extents that its header tells.
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import warnings
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 import onnxruntime
 from onnxruntime.capi.onnxruntime_pybind11_state import InvalidArgument
-from PIL import Image, UnidentifiedImageError
+from PIL import Image, ImageOps, UnidentifiedImageError
 
 import roicy
 import roicy.onnxruntime
@@ -51,7 +52,7 @@ class BadImage(Refused):
 
 
 def decode(data: bytes) -> np.ndarray:
-    """Return an image (H, W, 3) of bytes.
+    """Return an image (H, W, 3) of bytes, upright as its EXIF says.
 
     Raises
     ------
@@ -74,6 +75,11 @@ def decode(data: bytes) -> np.ndarray:
             scans = data.count(b"\xff\xda") if image.format != "PNG" else 0
             if scans > MOST_SCANS:
                 raise BadImage(f"{scans} scans, expected at most {MOST_SCANS}", 413)
+            image.load()
+            with contextlib.suppress(Exception):  # EXIF that cannot be read says nothing
+                image = ImageOps.exif_transpose(image)
+            if image.mode.startswith("I"):  # 16 bits, which convert() would make white
+                image = Image.fromarray((np.asarray(image) >> 8).astype(np.uint8))
             return np.asarray(image.convert("RGB"))
     except UnidentifiedImageError:
         raise BadImage(f"no image of {' or '.join(FORMATS)}", 415) from None

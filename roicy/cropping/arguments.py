@@ -6,6 +6,7 @@ what it was and what was expected.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
 import os
@@ -30,6 +31,7 @@ MISTAKEN: list[tuple[Any, str]] = [
     ((str, os.PathLike), "; pass the array of a picture, not its path"),
     ((bool, np.bool_), "; of capture.read() pass the second"),
 ]
+ORIENTATION = 0x0112  # EXIF's tag: 1 is upright, 2 to 8 are turned or mirrored
 SAMPLE = 64  # pixels of each axis of a frame that are looked at
 FITS = ("stretch", "letterbox", "letterbox_top_left", "cover", "line")
 RULES = {False: 0, True: 1, "pillow": 2, "nearest": 3}  # by antialias, as in pyx/images/axis.h
@@ -59,6 +61,13 @@ NAMES = {
 # ask for them, so imports need not compile the pattern.
 LOW_BITS = r"(?:yuv(420|422|444)p|i([024]))(9|10|12|14|16)"
 OF_LOW_BITS = {"420": "p010", "422": "p210", "444": "p410", "0": "p010", "2": "p210", "4": "p410"}
+# How frames of so many channels become those of three numbers
+OF_THREE = {
+    4: "; frames have alpha: pass frames[..., :3], convert('RGB') of a picture, or alpha='drop' "
+    "to resize",
+    2: "; frames have grey and alpha: pass convert('RGB') of a picture",
+    1: "; frames are grey: pass convert('RGB') of a picture, or rgb=True to resize",
+}
 LEAST_SIDE = 8  # pixels: what is smaller is hardly cut out
 # Widths over heights of frames whose arrays of 4:2:0 have shapes that grey frames hardly have
 ASPECTS = (16 / 9, 16 / 10, 4 / 3, 11 / 9, 9 / 16)
@@ -139,6 +148,7 @@ def _taken(name: str, value: Any, types: str, expected: str) -> np.ndarray:
     for kinds, hint in MISTAKEN:
         if isinstance(value, kinds):
             raise TypeError(f"{name}: {value!r}, expected an array{hint}")
+    _warn_of_orientation(name, value)
     value = _arguments.taken(name, value)
     if value.dtype.char not in types or not value.dtype.isnative:
         hint = ""
@@ -154,6 +164,19 @@ def _taken(name: str, value: Any, types: str, expected: str) -> np.ndarray:
         spelled = _arguments.spell(value.dtype)
         raise TypeError(f"{name}: dtype {spelled}, expected {expected}{hint}")
     return _arguments.addressable(name, value)
+
+
+def _warn_of_orientation(name: str, value: Any) -> None:
+    """Warn of a PIL image that is to be shown turned or mirrored, as its EXIF says."""
+    orientation = 1
+    if type(value).__module__.startswith("PIL."):
+        with contextlib.suppress(Exception):  # EXIF that Pillow cannot read says nothing
+            orientation = value.getexif().get(ORIENTATION, 1)
+    if orientation in range(2, 9):
+        _names.warn(
+            f"{name}: a PIL image of EXIF orientation {orientation}, whose pixels are read as they "
+            "are stored; pass PIL.ImageOps.exif_transpose(image) to have it upright"
+        )
 
 
 def _frame(name: str, value: Any, most: int, limit: int) -> np.ndarray:
@@ -543,7 +566,8 @@ def numbers(name: str, value: Any, channels: int) -> list[float]:
     if not isinstance(given, (list, tuple)):
         given = [given] * channels
     if len(given) != channels:
-        raise ValueError(f"{name}: {value!r}, expected a number or {channels}, one a channel")
+        hint = OF_THREE.get(channels, "") if len(given) == 3 else ""
+        raise ValueError(f"{name}: {value!r}, expected a number or {channels}, one a channel{hint}")
     result = []
     for number in given:
         if type(number) is not float:

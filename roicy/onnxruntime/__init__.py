@@ -136,6 +136,8 @@ def use(options: Any, num_threads: int | None = None) -> Any:
     """Have sessions with these options run RoI nodes in roicy.
 
     The provider is registered if it is not yet.  Another call for the same options changes nothing.
+    Give the session no ``providers``: with any, ONNX Runtime drops those of the options, and only
+    warns.
 
     Parameters
     ----------
