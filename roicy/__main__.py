@@ -24,6 +24,8 @@ def _add_onnx(commands: Any) -> None:
     text = "Show which nodes of an ONNX model roicy takes."
     model = commands.add_parser("onnx", help=text, description=text)
     model.add_argument("model", metavar="MODEL", help="The file of the model.")
+    text = "Say what is left to ONNX Runtime too, and why."
+    model.add_argument("--explain", action="store_true", help=text)
     text = "Run the model on random inputs too, with roicy and without it, and print the times."
     model.add_argument("--bench", action="store_true", help=text)
     text = "The extents of an input that the model leaves open, as in image=1x3x800x1088."
@@ -79,8 +81,8 @@ def main(arguments: list[str] | None = None) -> int:
         elif options.command == "onnx":
             from .compat.onnx._command import run as run_onnx
 
-            given = options.shape, options.input
-            run_onnx(options.model, options.bench, *given, options.threads, options.rounds)
+            given = options.explain, options.bench, options.shape, options.input
+            run_onnx(options.model, *given, options.threads, options.rounds)
         else:
             return command.run(options)
     except ModuleNotFoundError as error:

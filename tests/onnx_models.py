@@ -13,8 +13,8 @@ from conftest import random_boxes  # noqa: E402
 from onnx import helper, numpy_helper  # noqa: E402
 
 from roicy.compat import onnx as compat  # noqa: E402
-from roicy.compat.onnx._command import _claimed  # noqa: E402
 from roicy.onnxruntime import _claims, _pasting, _patterns  # noqa: E402
+from roicy.onnxruntime._report import told  # noqa: E402
 
 NAME = "RoicyExecutionProvider"
 VALUES = "(float[N, C, H, W] X, float[K, 4] rois, int64[K] images)"
@@ -126,7 +126,7 @@ def alone(model):
 
 def claimed(model, *options):
     """Return what the provider takes of a model, and the session."""
-    with _claimed() as titles:
+    with told() as (titles, _):
         session = session_of(model, *options)
     return titles, session
 

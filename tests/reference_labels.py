@@ -97,3 +97,43 @@ def segment(mask, values=None):
     box = [columns[0], rows[0], np.ptp(columns) + 1, np.ptp(rows) + 1]
     mean = None if values is None else values[mask].mean(dtype=np.float64)
     return mask.sum(), [int(end) for end in box], mean
+
+
+def onnx_axis(extent, pixels, rule, scale, nearest):
+    """Return both numbers that pixels lie between, and their weights, as ONNX Runtime's Resize has
+    them; of float32.
+    """
+    one, at = np.float32, np.arange(pixels, dtype=np.float32)
+    if scale != 1:
+        if rule == "align_corners":
+            at = at * one(extent - 1) / one(pixels - 1) if pixels > 1 else 0 * at
+        elif rule == "asymmetric":
+            at = at / one(scale)
+        else:
+            alone = rule == "pytorch_half_pixel" and pixels == 1
+            at = 0 * at if alone else (at + one(0.5)) / one(scale) - one(0.5)
+    if nearest:
+        half = {"round_prefer_floor": -0.5, "round_prefer_ceil": 0.5}.get(nearest, 0)
+        rounded = np.ceil if nearest in ("ceil", "round_prefer_floor") else np.floor
+        low = np.clip(rounded(at.astype(np.float64) + half), 0, extent - 1).astype(int)
+        return low, low, np.ones_like(at), np.zeros_like(at)
+    at = np.clip(at, 0, extent - 1).astype(np.float32)
+    low = at.astype(int)
+    high = np.minimum(low + 1, extent - 1)
+    weight = np.where(low == high, one(0.5), at - low.astype(np.float32))
+    return low, high, 1 - weight, weight
+
+
+def onnx_values(maps, size, rule, scales=None, nearest=None):
+    """Return enlarged maps (N, C, H, W) of float32, as ONNX Runtime's Resize computes them."""
+    sides = maps.shape[2:]
+    scales = scales or [np.float32(size[i]) / np.float32(sides[i]) for i in range(2)]
+    axes = [onnx_axis(sides[i], size[i], rule, scales[i], nearest) for i in range(2)]
+    (top, bottom, above, below), (left, right, before, after) = axes
+    upper, lower = maps[:, :, top], maps[:, :, bottom]
+    sums = above[:, None] * before * upper[..., left]
+    if nearest or size == maps.shape[2:]:
+        return maps[:, :, top][..., left]
+    sums = sums + above[:, None] * after * upper[..., right]
+    sums = sums + below[:, None] * before * lower[..., left]
+    return sums + below[:, None] * after * lower[..., right]

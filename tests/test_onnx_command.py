@@ -79,4 +79,36 @@ def test_errors_of_the_command(tmp_path, capsys):
     assert main(["onnx", str(tmp_path / "none")]) == 1
     onnx.save(parsed("plain (float[N] X) => (float[N] Y) { Y = Neg (X) }"), path)
     assert main(["onnx", str(path)]) == 0
-    assert "no RoI nodes: ONNX Runtime runs the model alone" in capsys.readouterr().out
+    assert "nothing in the model is for roicy: it has no RoI" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(("kind", "example"), [
+    ("float[N, C, H, W]", "1x3x800x800"), ("float[N, H, W, 3]", "1x800x800x3"),
+    ("float[3, H, W]", "3x800x800"), ("float[K, 4]", "1x4"), ("float[N, C, 64, 80]", "1x3x64x80"),
+])  # fmt: skip
+def test_extents_of_an_example(kind, example, tmp_path, capsys):
+    """They are those of one picture."""
+    path = tmp_path / "plain.onnx"
+    onnx.save(parsed(f"plain ({kind} X) => ({kind} Y) {{ Y = Neg (X) }}"), path)
+    assert main(["onnx", str(path), "--bench"]) == 1
+    assert f"--shape X={example}\n" in capsys.readouterr().err
+
+
+def test_explanation(tmp_path, capsys):
+    """What is taken, and with --explain what is not; of a model of which nothing is, always."""
+    text = """two (float[1, 5, 6, 7] X) => (int64[1, 1, 24, 28] Y, int64[1, 1, 24, 28] Z)
+        <float[4] S = {1.0, 1.0, 4.0, 4.0}> {
+        R = Resize <mode = "linear"> (X, "", S)
+        Y = ArgMax <axis = 1> (R)
+        Q = Resize <mode = "cubic"> (X, "", S)
+        Z = ArgMax <axis = 1> (Q)
+    }"""
+    path, taken = tmp_path / "two.onnx", "roicy: labels of 'X' -> 'Y'\n"
+    left = "left to ONNX Runtime: node 'Z' (ArgMax): Resize of mode 'cubic'\n"
+    onnx.save(parsed(text, 18), path)
+    for options, printed in (([], taken), (["--explain"], taken + left)):
+        assert main(["onnx", str(path), *options]) == 0
+        assert capsys.readouterr().out == printed
+    onnx.save(parsed(text.replace("linear", "cubic"), 18), path)
+    assert main(["onnx", str(path)]) == 0
+    assert sorted(capsys.readouterr().out.splitlines(True)) == [left.replace("'Z'", "'Y'"), left]

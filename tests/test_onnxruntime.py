@@ -256,7 +256,7 @@ def test_options_are_not_copied(inputs, monkeypatch):
     """What a copy lacks, such as a library of custom operators, is found in the options."""
     if NAME not in runtime.get_available_providers():
         pytest.skip("this ONNX Runtime takes no plugins by their names")
-    monkeypatch.setattr(_sessions, "_copy", lambda options: pytest.fail("nobody needs a copy"))
+    monkeypatch.setattr(_sessions, "copy_of", lambda options: pytest.fail("nobody needs a copy"))
     options = quiet()
     session = session_of(chain(), options)
     assert session.get_providers()[0] == NAME and not options.has_providers()

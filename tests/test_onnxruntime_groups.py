@@ -25,8 +25,8 @@ from onnx_models import (
 )
 
 from roicy.compat import onnx as compat
-from roicy.compat.onnx._command import _claimed
 from roicy.compat.onnx._table import levels_of
+from roicy.onnxruntime._report import told
 
 CORNERS = "Slice (some#, one, five, one, one)"
 NO_PYRAMIDS = {
@@ -301,7 +301,7 @@ def test_pasting_loops(name, size, rng, monkeypatch):
     text = of_one_size(PASTING, *size) if size else PASTING
     data = parsed(text).SerializeToString().replace(b"mask", name)
     alone = runtime.InferenceSession(data, quiet(), providers=["CPUExecutionProvider"])
-    with _claimed() as titles:
+    with told() as (titles, _):
         session = compat.InferenceSession(data, quiet())
     assert titles == ["node 'Y' (Loop) that pastes masks"]
     boxes = [[3.2, 4, 20.9, 11], [-7.5, -2, 5, 8], [30, 2, 44, 50], [9] * 4, [0, 0, 40, 31]]

@@ -23,7 +23,7 @@ from onnx_models import (
 import roicy
 from roicy import onnxruntime as provider
 from roicy.compat import onnx as compat
-from roicy.compat.onnx._command import _claimed
+from roicy.onnxruntime._report import told
 
 CPU = "CPUExecutionProvider"
 PLAIN = runtime.InferenceSession  # as programs have it that imported it before
@@ -64,7 +64,7 @@ def test_sessions_of_programs(given, inputs):
     """However a program makes a session, its results are those of ONNX Runtime."""
     model = chain()
     for make in (runtime.InferenceSession, PLAIN, Program):
-        with _claimed() as titles:
+        with told() as (titles, _):
             session = make(model.SerializeToString(), **given)
         assert len(titles) == 2
         assert session.get_providers() == [NAME, CPU]

@@ -3,10 +3,13 @@
 What a group computes in Python is an error, so each result here needs none.
 """
 
+import platform
+import types
+
 import numpy as np
 import pytest
 import reference_labels as reference
-from conftest import ISAS, fuses, pairs
+from conftest import ISAS, pairs
 from onnx_models import (
     alone,
     assert_overlaps_are_refused,
@@ -14,6 +17,7 @@ from onnx_models import (
     changed,
     claimed,
     helper,
+    onnx,
     optimised,
     parsed,
     quiet,
@@ -22,7 +26,7 @@ from onnx_models import (
 )
 
 import roicy
-from roicy.compat.onnx._command import _claimed
+from roicy.onnxruntime._report import told
 
 N, C, H, W = 2, 5, 6, 7
 FORM = """labels (float[2, 5, 6, 7] X) => (int64[n, y, x] Y) <int64[4] S = {2, 5, 33, 41}> {
@@ -64,79 +68,131 @@ def assert_taken(text, expected, maps, opset=18, options=()):
         assert labels.shape == own.shape
 
 
-RULES = {
-    "half_pixel": {}, "pytorch_half_pixel": {}, "align_corners": {"align_corners": True},
-}  # fmt: skip
-PICTURES = [  # maps and picture: larger, smaller, one row, one column, one number, one pixel, and
-    # pixels that threads share
+RULES = ["half_pixel", "pytorch_half_pixel", "align_corners", "asymmetric"]
+PICTURES = [  # maps and picture: larger, smaller, one row, one column, one number, one pixel, an
+    # axis that stays, and pixels that threads share
     ((6, 7), (33, 41)), ((6, 7), (6, 7)), ((16, 31), (7, 9)), ((1, 9), (4, 50)), ((9, 1), (30, 3)),
-    ((1, 1), (3, 4)), ((6, 7), (1, 1)), ((6, 7), (1, 20)), ((6, 7), (20, 1)),
-    ((32, 64), (256, 500)),
+    ((1, 1), (3, 4)), ((6, 7), (1, 1)), ((6, 7), (1, 20)), ((6, 7), (20, 1)), ((6, 7), (6, 30)),
+    ((8, 30), (16, 60)), ((32, 64), (256, 500)),
 ]  # fmt: skip
+NEAREST = ["round_prefer_floor", "round_prefer_ceil", "floor", "ceil"]
+KINDS = {np.float32: "float", np.float16: "float16"}
+
+
+def assert_as_onnx_runtime(model, maps, labels):
+    """Check that labels are those of ONNX Runtime's own nodes, where its compiler fuses no sums."""
+    if platform.machine() in ("x86_64", "AMD64"):
+        model = parsed(model, 18) if isinstance(model, str) else model
+        (own,) = alone(model).run(None, {"X": maps})
+        np.testing.assert_array_equal(labels, own)
 
 
 @pairs(rule=RULES, sizes=PICTURES, dtype=[np.float32, np.float16], threads=[1, 2], isa=ISAS,
-       kind=["noise", "ties"])  # fmt: skip
-def test_definition(rule, sizes, dtype, threads, isa, kind, rng):
-    """Labels are those of all values by PyTorch's formula, and so those of label_map."""
-    (h, w), (height, width) = sizes
-    maps = maps_of(rng, (N, C, h, w), dtype)
+       kind=["noise", "ties"], nearest=[None, None, *NEAREST])  # fmt: skip
+def test_definition(rule, sizes, dtype, threads, isa, kind, nearest, rng):
+    """Labels are those of all values by ONNX Runtime's arithmetic."""
+    maps = maps_of(rng, (N, C, *sizes[0]), dtype)
     maps = maps.round() if kind == "ties" else maps
-    kind = {np.float32: "float", np.float16: "float16"}[dtype]
-    text = form(("half_pixel", rule), shape=maps.shape, size=sizes[1], kind=kind)
-    given = maps.astype(np.float32)
-    if rule == "pytorch_half_pixel":  # where the only pixel lies on the first number
-        given = given[..., : h if height > 1 else 1, : w if width > 1 else 1]
-    how = "aligned" if rule == "align_corners" else "half"
-    expected, _ = reference.label_map(given, sizes[1], how, fuses(isa))
-    np.testing.assert_array_equal(roicy.label_map(given, sizes[1], **RULES[rule]), expected)
+    text = form(("half_pixel", rule), shape=maps.shape, size=sizes[1], kind=KINDS[dtype])
+    if nearest:
+        text = text.replace('"linear"', f'"nearest", nearest_mode = "{nearest}"')
+    values = reference.onnx_values(maps.astype(np.float32), sizes[1], rule, nearest=nearest)
+    expected = values.argmax(1)
     assert_taken(text, expected, maps, options=[quiet(intra_op_num_threads=threads)])
+    if dtype == np.float32:
+        assert_as_onnx_runtime(text, maps, expected)
 
 
 @pairs(rule=RULES, scales=[(4.0, 8.0), (2.3, 1.7), (4 / 3, 5 / 3), (0.6, 0.15), (1.0, 1.1)],
        isa=ISAS)  # fmt: skip
 def test_scales(rule, scales, isa, rng):
     """Positions are those of the scales as they are given, also where pixels are cut off."""
-    maps = maps_of(rng, (N, C, 12, 21))
-    scales = np.array(scales, np.float32)
-    sides = maps.shape[2:]
-    size = [int(scale * np.float32(n)) for scale, n in zip(scales, sides, strict=True)]
+    maps = maps_of(rng, (N, C, 12, 21)).round()
+    scales = [np.float32(scale) for scale in scales]
+    size = [int(scale * np.float32(n)) for scale, n in zip(scales, maps.shape[2:], strict=True)]
     text = form(
         (SIZES, f"<float[4] S = {{1.0, 1.0, {scales[0]}, {scales[1]}}}>"), ('"", "", S', '"", S'),
         ("half_pixel", rule), shape=maps.shape,
     )  # fmt: skip
-    how, box = "aligned", None
-    if rule != "align_corners":
-        ends = np.minimum(np.array(size) / scales.astype(np.float64), sides)
-        how, box = "half", (0, 0, ends[1], ends[0])
-    given = maps[..., :1, :] if rule == "pytorch_half_pixel" and size[0] == 1 else maps
-    expected, _ = reference.label_map(given, size, how, fuses(isa), box=box)
+    expected = reference.onnx_values(maps, tuple(size), rule, scales).argmax(1)
     assert_taken(text, expected, maps)
+    assert_as_onnx_runtime(text, maps, expected)
 
 
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("scaled", [False, True])
-def test_onnx_runtime(rule, scaled, rng):
-    """Labels are those of its own values, but where two of these are as near as its rounding.
-
-    It rounds positions of up to 64 numbers, so that weights are off by 64 epsilons along each
-    axis, and multiplies them by differences of twice the largest number; and some roundings more.
+QUANTISED = """Q = QuantizeLinear (R, scale, zero)
+    P = DequantizeLinear (Q, scale, zero)
     """
-    maps = maps_of(rng, (1, 19, 64, 50))
-    text = form(("half_pixel", rule), shape=maps.shape, size=(533, 41))
-    if scaled:
-        changes = ("int64[4]", "float[4]"), ("{1, 19, 533, 41}", "{1.0, 1.0, 8.3, 3.0}")
-        text = form(*changes, ('"", "", S', '"", S'), of=text)
-    (labels,) = labels_of(parsed(text, 18), maps)
-    own = form((LAST, "Y = Identity (R)"), ("int64[n, y", "float[n, c, y"), of=text)
-    (values,) = alone(parsed(own, 18)).run(None, {"X": maps})
-    *_, second, first = np.sort(values, axis=1).transpose(1, 0, 2, 3)
-    near = first - second < (4 * 64 + 16) * np.finfo(np.float32).eps * np.abs(maps).max()
-    assert not ((labels != values.argmax(1)) & ~near).any()
-    assert near.mean() < 1e-3
+LEVELS = ["ORT_DISABLE_ALL", "ORT_ENABLE_BASIC", "ORT_ENABLE_EXTENDED", "ORT_ENABLE_ALL"]
+
+
+def quantised(zero, dtype, *changes, scale=0.05, **given):
+    """Return the form with the nodes that quantize_static writes between Resize and ArgMax."""
+    constants = f", float scale = {{{scale}}}, {dtype} zero = {{{zero}}}>"
+    return form((LAST, QUANTISED + OF_P), (SIZES, SIZES[:-1] + constants), *changes, **given)
+
+
+@pairs(rule=RULES, sizes=PICTURES, threads=[1, 2], isa=ISAS, level=LEVELS, last=[0, 1],
+       zero=[(3, "int8"), (130, "uint8"), (-128, "int8")], scale=[0.05, 0.01, 0.5])  # fmt: skip
+def test_quantised_maps(rule, sizes, threads, isa, level, last, zero, scale, rng):
+    """Enlarged maps are rounded, so that many are equal; of a scale that is too small, largest."""
+    maps = (maps_of(rng, (N, C, *sizes[0])) * 20).round() * np.float32(0.05)
+    text = quantised(
+        *zero, ("half_pixel", rule), ("keepdims", f"select_last_index = {last}, keepdims"),
+        scale=scale, shape=maps.shape, size=sizes[1],
+    )  # fmt: skip
+    values = reference.onnx_values(maps, sizes[1], rule) / np.float32(scale)
+    limits = np.iinfo(zero[1])
+    codes = np.clip(np.rint(values), limits.min - zero[0], limits.max - zero[0])
+    expected = C - 1 - codes[:, ::-1].argmax(1) if last else codes.argmax(1)
+    assert_taken(text, expected, maps, options=[optimised(level, intra_op_num_threads=threads)])
+    assert_as_onnx_runtime(text, maps, expected)
+
+
+def test_models_that_quantize_static_wrote(rng, tmp_path):
+    """By its defaults, each tensor has a pair of nodes."""
+    quantization = pytest.importorskip("onnxruntime.quantization")
+    maps, path = maps_of(rng, (1, 9, 16, 16)), tmp_path / "model.onnx"
+    text = form(
+        (LAST, TURNED.replace("Softmax <axis = 3>", "Identity")),
+        ("R = Resize", "M = Conv (X , W)\n    R = Resize"), ("(X, ", "(M, "), shape=maps.shape,
+    )  # fmt: skip
+    weights = ", ".join(map(str, rng.standard_normal(81).astype(np.float32)))
+    text = text.replace("41}>", f"41}}, float[9, 9, 1, 1] W = {{{weights}}}>")
+    feeds = iter([{"X": maps}])
+    reader = types.SimpleNamespace(get_next=lambda: next(feeds, None))
+    quantization.quantize_static(parsed(text), path, reader)
+    model = onnx.load(path)
+    assert [node.op_type for node in model.graph.node].count("DequantizeLinear") > 4
+    (labels,) = labels_of(model, maps)
+    assert_as_onnx_runtime(model, maps, labels)
+
+
+@pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("sizes", [((6, 7), (33, 41)), ((6, 7), (6, 21)), ((6, 7), (9, 10)),
+                                   ((6, 7), (6, 7))])  # fmt: skip
+@pytest.mark.parametrize("place", [0, 2, 4])
+@pytest.mark.parametrize("last", [0, 1])
+@pytest.mark.parametrize("is_quantised", [False, True])
+def test_numbers_that_are_not_finite(number, sizes, place, last, is_quantised, rng):
+    """As in ONNX Runtime, NaN is largest in the first class, and less than all else in others; in
+    quantised maps it is the least number.
+    """
+    maps = maps_of(rng, (N, C, *sizes[0]))
+    maps[:, place] += 5  # largest where it is a number
+    maps[:, place, 2:4, 3] = number
+    changes, given = [("keepdims", f"select_last_index = {last}, keepdims")], dict(size=sizes[1])
+    shape = maps.shape
+    text = (
+        quantised(0, "int8", *changes, shape=shape, **given)
+        if is_quantised
+        else form(*changes, shape=shape, **given)
+    )
+    (labels,) = labels_of(parsed(text), maps)
+    assert_as_onnx_runtime(text, maps, labels)
 
 
 # What is the same, as (old, new) of the form: labels of test_definition's numbers
+ONE = (SIZES, SIZES[:-1] + ", int64[1] one = {1}, int64[1] three = {3}>")
 SOFTMAX = "P = {} <axis = {}> (R)\n    " + OF_P
 TURNED = """T = Transpose <perm = [0, 3, 2, 1]> (R)
     P = Softmax <axis = 3> (T)
@@ -146,6 +202,12 @@ SAME = {
     "as it is": [],
     "another axis": [("axis = 1", "axis = -3")],
     "axes that stay": [(", keepdims = 0", ""), ("[n, y, x]", "[n, c, y, x]")],
+    "the largest of one": [
+        (LAST, "V, L = TopK <axis = 1> (R, one)\n    Y = Squeeze (L, one)"), ONE],
+    "the largest of any order": [
+        (LAST, "V, L = TopK <axis = -3, sorted = 0> (R, one)\n    Y = Squeeze (L, one)"), ONE],
+    "labels without an axis": [
+        (LAST, "L = ArgMax <axis = 1> (R)\n    Y = Squeeze (L, one)"), ONE],
     "the first of equal ones": [("keepdims", "select_last_index = 0, keepdims")],
     "softmax": [(LAST, SOFTMAX.format("Softmax", 1))],
     "softmax of another axis": [(LAST, SOFTMAX.format("Softmax", -3))],
@@ -400,12 +462,8 @@ WRITTEN_OUT = (
     """
     + OF_P
 )
-ONE = (SIZES, SIZES[:-1] + ", int64[1] one = {1}, int64[1] three = {3}>")
 OTHERWISE = {
-    "nearest": [('"linear"', '"nearest"')],
     "cubic": [('"linear"', '"cubic"')],
-    "nearest by default": [('mode = "linear", ', "")],
-    "asymmetric": [("half_pixel", "asymmetric")],
     "symmetric": [("half_pixel", "half_pixel_symmetric")],
     "half pixels of TensorFlow": [("half_pixel", "tf_half_pixel_for_nn")],
     "a region": [("half_pixel", "tf_crop_and_resize"), *SAME["a region that is not used"]],
@@ -413,7 +471,13 @@ OTHERWISE = {
     "antialias of smaller ones": [(MODE, MODE + ", antialias = 1"), ("33, 41", "3, 4")],
     "not larger": [(MODE, MODE + ', keep_aspect_ratio_policy = "not_larger"')],
     "not smaller": [(MODE, MODE + ', keep_aspect_ratio_policy = "not_smaller"')],
-    "the last of equal ones": [("keepdims", "select_last_index = 1, keepdims")],
+    "the largest two": [
+        (LAST, "V, L = TopK <axis = 1> (R, two)\n    Y = Gather <axis = 1> (L, zero)"),
+        (SIZES, SIZES[:-1] + ", int64[1] two = {2}, int64 zero = {0}>")],
+    "the least of one": [
+        (LAST, "V, L = TopK <axis = 1, largest = 0> (R, one)\n    Y = Squeeze (L, one)"), ONE],
+    "the largest and its value": [
+        (LAST, "Z, L = TopK <axis = 1> (R, one)\n    Y = Squeeze (L, one)"), ONE, MORE],
     "the least": [("ArgMax", "ArgMin")],
     "rows": [("axis = 1", "axis = 2")],
     "columns": [("axis = 1", "axis = 3")],
@@ -492,7 +556,7 @@ def test_what_is_something_else(change):
 
 def taken(model):
     """Return what is taken of a model, which ONNX Runtime may have no kernels for."""
-    with _claimed() as titles:
+    with told() as (titles, _):
         try:
             session_of(model)
         except Exception as error:

@@ -15,7 +15,7 @@ rt = pytest.importorskip("roicy.torch")
 from torch_calls import tensors  # noqa: E402
 
 from roicy.compat import onnx as compat  # noqa: E402
-from roicy.compat.onnx._command import _claimed  # noqa: E402
+from roicy.onnxruntime._report import told  # noqa: E402
 from roicy.torch import _attention  # noqa: E402
 
 
@@ -147,7 +147,7 @@ def test_onnx(dynamo, of_any_batch, rng, tmp_path):
     )
     feed = {name: tensor.numpy() for name, tensor in zip(names, given, strict=True)}
     alone = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
-    with _claimed() as titles:
+    with told() as (titles, _):
         session = compat.InferenceSession(path)
     assert len(titles) == 1
     for one in (alone, session):

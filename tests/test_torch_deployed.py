@@ -13,8 +13,8 @@ torchvision = pytest.importorskip("torchvision")
 pytest.importorskip("onnx")
 runtime = pytest.importorskip("onnxruntime")
 
-from roicy.compat.onnx._command import _claimed  # noqa: E402
 from roicy.onnxruntime import _patterns  # noqa: E402
+from roicy.onnxruntime._report import told  # noqa: E402
 
 SCRIPT = Path(__file__).parent.parent / "examples" / "export_detectors.py"
 pytestmark = [
@@ -47,7 +47,7 @@ def session_of(path):
     """Return a session, and how many pyramids, Loops and single nodes roicy has in it."""
     options = runtime.SessionOptions()
     options.intra_op_num_threads = 1
-    with _claimed() as titles:
+    with told() as (titles, _):
         session = compat.InferenceSession(path, options)
     pyramids = sum(title.startswith("pyramid") for title in titles)
     loops = sum(title.endswith("that pastes masks") for title in titles)

@@ -8,7 +8,7 @@
 /* What a thread works in. */
 struct tile_of_labels {
     REAL *rows[4];    /* [class][column], even and odd rows; then such rows before they are enlarged
-                         along y */
+                         along y, or of ONNX Runtime's second numbers */
     int32_t kept[4];  /* which rows these are, or -1 */
     REAL *unfit[2];   /* [column], of the first two: 0, or NaN if a class has no ordinary number */
     REAL *line;       /* numbers of a class before they are enlarged along x, or of a slice */
@@ -21,7 +21,7 @@ struct tile_of_labels {
 static FORCE_INLINE void lay_out(const struct labels *job, char *memory,
                                  struct tile_of_labels *tile) {
     REAL *next = (REAL *)memory;
-    for (int i = 0; i < (job->before ? 4 : 2); i++, next += job->classes * job->stride) {
+    for (int i = 0; i < labels_rows(job); i++, next += job->classes * job->stride) {
         tile->rows[i] = next;
         tile->kept[i] = -1;
     }
@@ -34,8 +34,8 @@ static FORCE_INLINE void lay_out(const struct labels *job, char *memory,
     tile->winners = tile->candidates + job->classes;
 }
 
-/* Finds where the pixels of an axis lie among numbers, as PyTorch does it.  `first` and `extent`
-   may have fractions; numbers that are there in part are read. */
+/* Finds where the pixels of an axis lie among numbers, as PyTorch or ONNX Runtime does it.  `first`
+   and `extent` may have fractions; numbers that are there in part are read. */
 static NOINLINE void labels_axis(struct labels_axis *axis) {
     const double first = axis->first, extent = axis->extent;
     const int rule = axis->rule;
@@ -51,7 +51,7 @@ static NOINLINE void labels_axis(struct labels_axis *axis) {
     axis->single = single;
     axis->low = skipped;
     axis->last = skipped + last;
-    for (ptrdiff_t i = 0; i < axis->pixels; i++) {
+    for (ptrdiff_t i = 0; i < axis->pixels && rule < ONNX_HALF_PIXELS; i++) {
         REAL at = rule == HALF_PIXELS && !single ? FUSED(scale, (REAL)i + (REAL)0.5, (REAL)-0.5)
                                                  : scale * (REAL)i;
         at = at + before > 0 ? at + before : 0;
@@ -61,6 +61,8 @@ static NOINLINE void labels_axis(struct labels_axis *axis) {
         low_weight[i] = 1 - high_weight[i];
         axis->at[i] = skipped + low;
     }
+    if (rule >= ONNX_HALF_PIXELS)
+        onnx_axis(axis);
     for (int32_t c = 0, i = 0; c <= last + 1; c++) {
         while (i < axis->pixels && axis->at[i] < skipped + c)
             i++;
@@ -68,7 +70,7 @@ static NOINLINE void labels_axis(struct labels_axis *axis) {
     }
     for (int i = 0; i < LABELS_PAD; i++)
         low_weight[axis->pixels + i] = high_weight[axis->pixels + i] = 0;
-    axis->kept = single && axis->at[axis->pixels - 1] - axis->at[0] == axis->pixels - 1;
+    axis->kept = axis->single && axis->at[axis->pixels - 1] - axis->at[0] == axis->pixels - 1;
 }
 
 /* Numbers of a stride that is known become vectors. */
@@ -288,6 +290,9 @@ static NOINLINE void find_limits(const struct labels *job, const REAL *a, const 
     }
     for (int l = 0; l < LANES; l++)
         limits[l] = least[l] - margin_of(least[l]);
+    if (job->quantum != 0)
+        for (int l = 0; l < LANES; l++)
+            limits[l] = onnx_limit(job, limits[l]);
 }
 
 static FORCE_INLINE REAL largest_corner(const REAL *a, const REAL *b, ptrdiff_t next) {
@@ -339,5 +344,7 @@ static NOINLINE void bound_cells(const struct labels *job, const struct tile_of_
             const REAL unfit = u[x + l] + u[x + l + 1] + (v[x + l] + v[x + l + 1]) + (REAL)all;
             winners[l] = (int32_t)(unfit == 0 && found[l] == 1 ? found[LANES + l] : -1);
         }
+        for (int l = 0; l < LANES && job->onnx; l++) /* NaN may lose, so all are candidates */
+            limits[l] += u[x + l] + u[x + l + 1] + (v[x + l] + v[x + l + 1]);
     }
 }

@@ -15,6 +15,7 @@
 #define LEAST_double DBL_MIN
 #define REAL_LEAST TYPED(LEAST)
 
+#include "onnx.inc.h"
 #include "cells.inc.h"
 #include "rows.inc.h"
 #include "race.inc.h"

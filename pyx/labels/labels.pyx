@@ -340,6 +340,8 @@ cdef int compute_labels(
         call.weights = <const int64_t*>memory + given.classes + 1
         for c in range(given.classes + 1):
             (<int64_t*>memory)[c] = c
+            if c < given.classes and given.class_stride < 0:         # from the last one on
+                (<int64_t*>memory)[c] = given.classes - 1 - c
             if job.size == sizeof(double):
                 (<double*>call.weights)[c] = 1
             else:

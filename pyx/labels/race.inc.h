@@ -16,35 +16,39 @@ static NOINLINE ptrdiff_t list_candidates(const struct labels *job,
         const REAL sum = (a[0] + a[next] + (b[0] + b[next])) * 4 * 0;
         REAL *corners = tile->corners + 4 * n;
         corners[0] = a[0];
-        corners[1] = next ? a[1] : 0; /* which is not read, but 0 times infinity were NaN */
-        corners[2] = below ? b[0] : 0;
-        corners[3] = next && below ? b[1] : 0;
+        corners[1] = a[next];
+        corners[2] = b[0];
+        corners[3] = b[next];
         tile->candidates[n] = (int32_t)c;
         n += !(largest < limit) | !(sum == 0);
     }
+    for (ptrdiff_t i = 0; i < 4 * n && !(next && below); i++)
+        if ((i & 1 && !next) || (i & 2 && !below))
+            tile->corners[i] = 0; /* its weight is 0, and 0 times infinity were NaN */
     return n;
 }
 
-static FORCE_INLINE VECTOR chosen(INDICES mask, VECTOR a, VECTOR b) {
-    return (VECTOR)(((INDICES)a & mask) | ((INDICES)b & ~mask));
-}
-
 /* Computes a vector of pixels of `rows` rows: the largest value of all candidates, and which it is
-   of; the first of equal ones.  NaN is larger than all else.  x, y: weights of low and high. */
+   of; the first of equal ones.  NaN is larger than all else.  weights: of low and high along x,
+   then along y; onnx: job->onnx, which the compiler knows. */
 static FORCE_INLINE void race(const struct labels *job, const struct tile_of_labels *tile,
-                              ptrdiff_t n, const REAL *const *x, const REAL *const *y, int rows,
+                              ptrdiff_t n, const REAL *const *weights, int rows, int onnx,
                               VECTOR *best, INDICES *won) {
-    const VECTOR low = load(x[0]), high = load(x[1]), zero = {0};
+    const VECTOR low = load(weights[0]), high = load(weights[1]), zero = {0};
     for (ptrdiff_t i = 0; i < n; i++) {
         const REAL *corners = tile->corners + 4 * i;
         const VECTOR a = FUSED_VECTOR(corners[0] - zero, low, (corners[1] - zero) * high);
         const VECTOR b = FUSED_VECTOR(corners[2] - zero, low, (corners[3] - zero) * high);
+        const VECTOR four[4] = {splat(corners[0]), splat(corners[1]), splat(corners[2]),
+                                splat(corners[3])};
         const INDICES candidate = tile->candidates[i] - (INDICES){0};
         const VECTOR weight = ((const REAL *)job->weights)[tile->candidates[i]] - zero;
         UNROLLED(4)
         for (int r = 0; r < rows; r++) {
-            const VECTOR sum = FUSED_VECTOR(a, y[0][r] - zero, b * (y[1][r] - zero));
-            const VECTOR v = sum * weight;
+            const VECTOR above = weights[2][r] - zero, below = weights[3][r] - zero;
+            VECTOR v = FUSED_VECTOR(a, above, b * below) * weight;
+            if (onnx)
+                v = onnx_value(job, tile->candidates[i], four, low, high, above, below);
             const INDICES better = i ? (v > best[r]) | ((v != v) & (best[r] == best[r]))
                                      : (INDICES)(v == v) | (INDICES)(v != v);
             best[r] = chosen(better, v, best[r]);
@@ -57,16 +61,18 @@ static FORCE_INLINE void race(const struct labels *job, const struct tile_of_lab
 static FORCE_INLINE void compute_pixels(const struct labels *job, const struct tile_of_labels *tile,
                                         ptrdiff_t n, const ptrdiff_t *at, int count, int rows) {
     const ptrdiff_t y = at[1], x = at[2];
-    const REAL *along[2] = {(const REAL *)job->x.low_weight + x,
-                            (const REAL *)job->x.high_weight + x};
-    const REAL *across[2] = {(const REAL *)job->y.low_weight + y,
-                             (const REAL *)job->y.high_weight + y};
+    const REAL *weights[4] = {
+        (const REAL *)job->x.low_weight + x, (const REAL *)job->x.high_weight + x,
+        (const REAL *)job->y.low_weight + y, (const REAL *)job->y.high_weight + y};
     const VECTOR least = (REAL)job->threshold - (VECTOR){0};
     VECTOR best[LABELS_ROWS];
     INDICES won[LABELS_ROWS] = {{0}};
     for (int r = 0; r < rows; r++)
         best[r] = (VECTOR){0} - (REAL)INFINITY; /* without candidates all is below the threshold */
-    race(job, tile, n, along, across, rows, best, won);
+    if (job->onnx)
+        race(job, tile, n, weights, rows, 1, best, won);
+    else
+        race(job, tile, n, weights, rows, 0, best, won);
     UNROLLED(4)
     for (int r = 0; r < rows; r++) {
         char *to = job->out + at[0] * job->out_image + (y + r) * job->out_row + x * job->out_column;

@@ -13,6 +13,17 @@ static FORCE_INLINE int is_plain(const struct labels *job) {
     return job->kind == kind && job->column == sizeof(REAL) && !job->before && !job->mixed;
 }
 
+/* Spreads both numbers that pixels lie between. */
+static NOINLINE void spread_numbers(const struct labels_axis *x, const REAL *numbers,
+                                    const struct labels_part *part, REAL *low, REAL *high) {
+    const int32_t *at = x->at + part->x0, first = at[0], last = x->last;
+    const ptrdiff_t count = part->x1 - part->x0;
+    for (ptrdiff_t i = 0; i < count; i++) {
+        low[i] = numbers[at[i] - first];
+        high[i] = numbers[(at[i] < last ? at[i] + 1 : at[i]) - first];
+    }
+}
+
 /* Finds or makes a row of all maps, of the pixels of a part. */
 static NOINLINE struct wide_row find_wide_row(const struct labels *job, const char *maps, int32_t y,
                                               const struct labels_part *part,
@@ -39,7 +50,10 @@ static NOINLINE struct wide_row find_wide_row(const struct labels *job, const ch
             read_numbers(job, from, count, count, tile->line);
         if (job->before || job->mixed)
             memcpy(tile->line, to, (size_t)count * sizeof(REAL));
-        enlarge_numbers(x, numbers, part->x0, pixels, to);
+        if (job->onnx)
+            spread_numbers(x, numbers, part, to, tile->rows[2 + (y & 1)] + c * job->stride);
+        else
+            enlarge_numbers(x, numbers, part->x0, pixels, to);
     }
     return made;
 }
@@ -62,6 +76,24 @@ static FORCE_INLINE const REAL *values_of(const struct labels *job, const struct
 #pragma omp simd
         for (ptrdiff_t i = 0; i < count; i++)
             to[i] = FUSED(a[i], low, b[i] * high) * weight;
+    return to;
+}
+
+/* Returns the values of class c as ONNX Runtime computes them; rows: that numbers lie in. */
+static NOINLINE const REAL *onnx_values_of(const struct labels *job,
+                                           const struct tile_of_labels *tile, const int *rows,
+                                           ptrdiff_t c, ptrdiff_t y, ptrdiff_t x, ptrdiff_t count,
+                                           REAL *to) {
+    const VECTOR above = splat(((const REAL *)job->y.low_weight)[y]);
+    const VECTOR below = splat(((const REAL *)job->y.high_weight)[y]);
+    const ptrdiff_t class = c * job->stride;
+    for (ptrdiff_t i = 0; i < count; i += VECTOR_LANES) {
+        VECTOR corners[4];
+        for (int r = 0; r < 4; r++)
+            corners[r] = load(tile->rows[rows[r / 2] + 2 * (r & 1)] + class + i);
+        store(to + i, onnx_value(job, c, corners, load((const REAL *)job->x.low_weight + x + i),
+                                 load((const REAL *)job->x.high_weight + x + i), above, below));
+    }
     return to;
 }
 
@@ -126,13 +158,17 @@ static FORCE_INLINE void label_row(const struct labels *job, const char *maps, p
     const struct wide_row between[2] = {find_wide_row(job, maps, low, part, tile),
                                         find_wide_row(job, maps, high, part, tile)};
     const ptrdiff_t count = part->x1 - part->x0;
+    const int rows[2] = {low & 1, high & 1};
     REAL *best = tile->unfit[0], *won = tile->unfit[1];
-    const REAL *values = values_of(job, between, 0, y, count, best);
+    const REAL *values = job->onnx ? onnx_values_of(job, tile, rows, 0, y, part->x0, count, best)
+                                   : values_of(job, between, 0, y, count, best);
     if (job->classes > 1 && values != best)
         memcpy(best, values, (size_t)count * sizeof(REAL));
     memset(won, 0, (size_t)count * sizeof(REAL));
     for (ptrdiff_t c = 1; c < job->classes; c++)
-        race_row(values_of(job, between, c, y, count, tile->line), (REAL)c, count, best, won);
+        race_row(job->onnx ? onnx_values_of(job, tile, rows, c, y, part->x0, count, tile->line)
+                           : values_of(job, between, c, y, count, tile->line),
+                 (REAL)c, count, best, won);
     if (job->classes > 1)
         values = best;
     write_row(job, values, won, count, tile->winners,

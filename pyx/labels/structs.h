@@ -5,13 +5,17 @@
 #include "simd/structs.h"
 
 /* Where pixels lie among numbers: as in PyTorch's interpolate without align_corners, with it, and
-   with mode "nearest". */
-enum { HALF_PIXELS, ALIGNED, NEAREST };
+   with mode "nearest"; and as in ONNX Runtime's Resize of these coordinates. */
+enum { HALF_PIXELS, ALIGNED, NEAREST, ONNX_HALF_PIXELS, ONNX_ALIGNED, ONNX_ASYMMETRIC };
+
+/* Which number is nearest, as Resize has it.  0: pixels lie between numbers. */
+enum { ROUND_PREFER_FLOOR = 1, ROUND_PREFER_CEIL, ROUND_DOWN, ROUND_UP };
 
 enum {
     LABELS_TILE = 1 << 19, /* bytes of numbers that a thread keeps, unless there are many classes */
     LABELS_PAD = 16,       /* pixels of an axis that may be computed beyond its last one */
     LABELS_DENSE = 4,      /* pixels of a cell: all values are computed of smaller ones (R505) */
+    LABELS_ONNX_DENSE = 5, /* the same of ONNX Runtime's values, of two numbers an axis */
     LABELS_ROWS = 4        /* rows of a cell that are computed together */
 };
 
@@ -21,6 +25,8 @@ struct labels_axis {
     ptrdiff_t pixels;
     double first, extent;           /* of the numbers that pixels show */
     int rule;                       /* of the enum above */
+    double scale;                   /* pixels for a number, of ONNX's rules */
+    int nearest;                    /* of these rules, of the enum above */
     int32_t low, last;              /* the numbers that are there */
     int single;                     /* all high weights are 0: one number is read for a pixel */
     int kept;                       /* and pixels are numbers, one by one */
@@ -45,8 +51,11 @@ struct labels {
     const int64_t *names; /* [classes + 1]: labels of classes, and of what is below the threshold */
     int bounded;          /* there is a threshold */
     double threshold;     /* a REAL */
-    int transparent;      /* what is below it is not written */
-    double *sums;         /* [image][y]: to which values that are not below are added; or NULL */
+    int onnx;             /* values and NaN as of ONNX Runtime: onnx.inc.h */
+    double quantum, least, most; /* of ONNX's: values are compared as whole numbers of quanta, from
+                                    least to most; 0: as they are */
+    int transparent;             /* what is below it is not written */
+    double *sums; /* [image][y]: to which values that are not below are added; or NULL */
     char *out;
     ptrdiff_t out_image, out_row, out_column;
     int itemsize;            /* of labels */
@@ -61,15 +70,21 @@ struct labels_part {
     ptrdiff_t image, y0, y1, x0, x1;
 };
 
+/* Rows of all maps that a tile holds. */
+static inline int labels_rows(const struct labels *job) { return job->before || job->onnx ? 4 : 2; }
+
 /* Sets the size of tiles, and whether all values are computed. */
 static inline void labels_set_tile(struct labels *job, ptrdiff_t size) {
     const ptrdiff_t lanes = LANE_BYTES / size, width = job->x.pixels, height = job->y.pixels;
     const ptrdiff_t all = job->x.at[width - 1] - job->x.at[0] + 1;
     const ptrdiff_t rows = job->y.at[height - 1] - job->y.at[0] + 1;
-    ptrdiff_t room = LABELS_TILE / (size * job->classes * (job->before ? 4 : 2));
+    ptrdiff_t room = LABELS_TILE / (size * job->classes * labels_rows(job));
     room = room > lanes ? room / lanes * lanes : lanes;
     job->cells = room < all ? room : all;
-    job->dense = job->values || job->sums || (double)width / all * height / rows < LABELS_DENSE;
+    const double pixels = (double)width / all * height / rows; /* of a cell */
+    job->dense = job->values || job->sums || pixels < LABELS_DENSE;
+    if (job->onnx)
+        job->dense = !job->x.single && pixels < LABELS_ONNX_DENSE;
     if (job->dense) { /* the numbers of so many pixels are a few more */
         room = all > width ? room / (all / width + 1) : room;
         job->cells = room < width ? room > 0 ? room : 1 : width;
@@ -83,7 +98,7 @@ static inline void labels_set_tile(struct labels *job, ptrdiff_t size) {
 
 /* Bytes of scratch of a thread. */
 static inline ptrdiff_t labels_scratch(const struct labels *job, ptrdiff_t size) {
-    const ptrdiff_t rows = job->before ? 4 : 2;
+    const ptrdiff_t rows = labels_rows(job);
     return size * (job->classes * (rows * job->stride + 4) + 4 * job->stride) +
            (ptrdiff_t)sizeof(int32_t) * (job->classes + job->stride);
 }

@@ -7,6 +7,10 @@ cdef extern from "labels/structs.h":
     enum:
         HALF_PIXELS
         ALIGNED
+        NEAREST
+        ONNX_HALF_PIXELS
+        ONNX_ALIGNED
+        ONNX_ASYMMETRIC
 
     enum:
         LABELS_PAD
@@ -15,6 +19,8 @@ cdef extern from "labels/structs.h":
         Py_ssize_t pixels
         double first, extent
         int rule
+        double scale
+        int nearest
         int32_t low, last
         bint single
         int32_t *at
@@ -37,6 +43,8 @@ cdef extern from "labels/structs.h":
         const int64_t *names
         bint bounded
         double threshold
+        bint onnx
+        double quantum, least, most
         bint transparent
         double *sums
         char *out

@@ -5,7 +5,7 @@ from libc.string cimport memset
 
 from arrays cimport number_at
 from errors cimport Error
-from labels.structs cimport ALIGNED, HALF_PIXELS, Labels, LabelsAxis
+from labels.structs cimport NEAREST, ONNX_ALIGNED, Labels, LabelsAxis
 from limits cimport MAX_EXACT, MAX_EXTENT
 from provider.abi cimport One, Status
 from provider.calls cimport say, status_of
@@ -19,8 +19,10 @@ from threads cimport Team
 cdef struct LabelNode:             # inputs: maps, and the sizes of enlarged maps, or their scales
     AnyNode any
     int classes                    # the axis of classes, 1 or 3
-    int rule                       # as in labels/structs.h
+    int rule, nearest              # as in labels/structs.h
     bint first_of_one              # an only pixel lies on the first number
+    bint last                      # of equal numbers the last one wins
+    double quantum, least, most    # as in labels/structs.h
     int[4] places                  # of each axis among sizes or scales; -1: it stays
     int rank                       # of the result
     int[4] order                   # which axis of maps each of its axes is; -1: one of extent 1
@@ -56,11 +58,11 @@ cdef inline bint place_axis(
         pixels = <float>number * <float>numbers
     if not (1 <= numbers <= MAX_EXTENT and 1 <= pixels <= MAX_EXTENT):
         return False
-    to.first, to.extent, to.pixels, to.rule = 0, numbers, <Py_ssize_t>pixels, node.rule
+    to.first, to.extent, to.pixels = 0, numbers, <Py_ssize_t>pixels
+    to.scale = number if is_scaled(run) else <float>pixels / <float>numbers
+    to.rule, to.nearest = node.rule, node.nearest
     if node.first_of_one and to.pixels == 1:
-        to.rule = ALIGNED
-    elif is_scaled(run) and node.rule == HALF_PIXELS:      # positions are those of this scale
-        to.extent = min(to.pixels / number, <double>numbers)
+        to.rule = ONNX_ALIGNED
     return True
 
 
@@ -77,11 +79,17 @@ cdef inline bint describe_labels(
             and stays(node, run, node.classes)
             and place_axis(node, run, y, &call.y) and place_axis(node, run, x, &call.x)):
         return False
+    if stays(node, run, y) and stays(node, run, x):        # ONNX Runtime copies maps then
+        call.y.rule = call.x.rule = NEAREST
+    call.onnx, call.quantum, call.least, call.most = True, node.quantum, node.least, node.most
     call.kind, strides[3] = dtype_of(maps.kind), size_of(dtype_of(maps.kind))
     for axis in range(2, -1, -1):
         strides[axis] = strides[axis + 1] * maps.extents[axis + 1]
     call.maps, call.classes, call.image = maps.data, maps.extents[node.classes], strides[0]
     call.class_stride, call.row, call.column = strides[node.classes], strides[y], strides[x]
+    if node.last:                  # classes are read in reverse order, which compute_labels sees
+        call.maps += (call.classes - 1) * call.class_stride
+        call.class_stride = -call.class_stride
     strides[0] = strides[y] = strides[x] = call.itemsize = node.itemsize
     for axis in range(node.rank):
         extents[axis] = 1
@@ -153,7 +161,8 @@ cdef inline AnyNode *label_node(object computation) except NULL:
     node.any.compute = compute_label_node
     node.classes, node.itemsize, node.first_of_one = (
         given.classes, given.itemsize, given.first_of_one)
-    node.rule = ALIGNED if given.align_corners else HALF_PIXELS
+    node.rule, node.nearest, node.last = given.rule, given.nearest, given.last
+    node.quantum, node.least, node.most = given.quantum, given.least, given.most
     node.rank = len(given.order)
     for i in range(4):
         node.places[i] = given.places[i]

@@ -16,12 +16,16 @@ from __future__ import annotations
 import os
 import threading
 from contextlib import AbstractContextManager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .._machine import _threads
 
+if TYPE_CHECKING:
+    from ._report import Report
+
 __all__ = [
-    "get_ep_name", "get_ep_names", "get_library_path", "install", "register", "uninstall", "use",
+    "get_ep_name", "get_ep_names", "get_library_path", "install", "register", "report",
+    "uninstall", "use",
 ]  # fmt: skip
 
 OLDEST = (1, 24)  # the first version whose plugins read attributes and have kernels
@@ -180,6 +184,45 @@ def use(options: Any, num_threads: int | None = None) -> Any:
     elif before != str(given):
         raise ValueError(f"options: they have the provider with {before} already, not {given}")
     return options
+
+
+def report(session: Any) -> Report:
+    """Say what roicy takes of the model of a session, and why it leaves the rest.
+
+    The model is opened once more for that, with the options of the session.  Of a session without
+    the provider, it is what roicy would take.
+
+    Parameters
+    ----------
+    session : onnxruntime.InferenceSession
+
+    Returns
+    -------
+    Report
+        ``taken`` and ``left``, lists of lines; ``print`` shows them.
+
+    Raises
+    ------
+    ImportError
+        As :func:`register`.
+    TypeError
+        If `session` is none of ONNX Runtime's.
+
+    Examples
+    --------
+    >>> import onnx.parser, onnxruntime, roicy.onnxruntime
+    >>> model = onnx.parser.parse_model('''<ir_version: 9, opset_import: ["": 18]>
+    ... labels (float[1, 5, 6, 7] X) => (int64[1, 24, 28] Y) <float[4] S = {1.0, 1.0, 4.0, 4.0}>
+    ... {R = Resize <mode = "cubic"> (X, "", S)  Y = ArgMax <axis = 1, keepdims = 0> (R)}''')
+    >>> options = roicy.onnxruntime.use(onnxruntime.SessionOptions())
+    >>> session = onnxruntime.InferenceSession(model.SerializeToString(), options)
+    >>> print(roicy.onnxruntime.report(session))
+    left to ONNX Runtime: node 'Y' (ArgMax): Resize of mode 'cubic'
+    """
+    register()
+    from ._report import report_of
+
+    return report_of(session)
 
 
 def _given_before(options: Any) -> str | None:

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ._attended import AXES, UFUNCS, Attention, Group, Levels, takes
-from ._patterns import DOUBLE, FLOAT, FLOAT16, Walk, closed
+from ._patterns import DOUBLE, FLOAT, FLOAT16, Walk, closed, spell
 from ._symbols import OPERATORS, bounded, expect
 from ._views import (
     AS_IT_IS,
@@ -266,8 +266,8 @@ class Layouts(Walk):
         return sums, reshape(of_weights, (both, queries, points))
 
 
-def attentions(graph: Any) -> list[Attention]:
-    """Return the groups that are deformable attention."""
+def attentions(graph: Any, left: list[str]) -> list[Attention]:
+    """Return the groups that are deformable attention, and add to `left` what is none."""
     found: list[Attention] = []
     if any(node.op_type == "GridSample" for node in graph.nodes):
         layouts = Layouts(graph)
@@ -277,6 +277,10 @@ def attentions(graph: Any) -> list[Attention]:
                 expect(node not in inside)
                 found.append(_attention(layouts, node))
                 inside.update(found[-1].nodes)
+        others = [node for node in graph.nodes if node.op_type == "GridSample"]
+        others = [spell(node.name, node.key) for node in others if node not in inside]
+        if others:
+            left.append(f"{', '.join(others[:3])}: no deformable attention; {layouts.otherwise()}")
     return found
 
 

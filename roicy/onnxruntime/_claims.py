@@ -20,13 +20,13 @@ from ._patterns import pyramids, spell
 from .provider import FLOATS, are_zeros
 
 
-def _tell(text: str, **given: Any) -> None:
+def _tell(text: str, level: str = "INFO", **given: Any) -> None:
     """Log a line.  Where nothing has imported logging nobody reads it, and 0.5 MB are saved."""
     if "logging" in sys.modules:
         import logging
 
-        level = logging.WARNING if given else logging.INFO
-        logging.getLogger("roicy.onnxruntime").log(level, "%s", text, **given)
+        log = logging.getLogger("roicy.onnxruntime")
+        log.log(getattr(logging, level), "%s", text, **given)
 
 
 class Single:
@@ -105,7 +105,7 @@ class Claims:
     """
 
     # A graph without them has nothing.
-    kinds = frozenset(["ArgMax", "GridSample", "Loop", *(name for _, name in TABLE)])
+    kinds = frozenset(["ArgMax", "GridSample", "Loop", "Resize", *(name for _, name in TABLE)])
 
     def __init__(self, options: dict[str, str]):
         self.computations: dict[str, Any] = {}  # of groups, by their outputs
@@ -171,12 +171,18 @@ class Claims:
         a graph is such as nobody has thought of.
         """
         every: list[Any] = []
-        finders = partial(pyramids, singles=singles), pasting_loops, attentions, labellings
+        left: list[str] = []
+        finders = (
+            partial(pyramids, singles=singles, left=left), pasting_loops,
+            partial(attentions, left=left), partial(labellings, left=left),
+        )  # fmt: skip
         for find in finders:
             try:
                 every += find(graph)
             except Exception:
-                _tell("groups of nodes were not looked for to the end", exc_info=True)
+                _tell("groups of nodes were not looked for to the end", "WARNING", exc_info=True)
+        for text in left:
+            _tell(text, "DEBUG")
         taken: set[Any] = set()
         found = []
         for group in every:

@@ -1,30 +1,39 @@
 """Labels of pixels: the Resize and the ArgMax of a segmentation network's maps.
 
-Between both may be what keeps the order of classes: Softmax, LogSoftmax, Sigmoid, and other types
-and layouts of the same numbers.  So the labels are those of ``label_map``.
+Between both may be what keeps the order of classes: Softmax, LogSoftmax, Sigmoid, other types and
+layouts of the same numbers, and the pair of nodes by which enlarged maps are quantised.  Labels are
+those of ONNX Runtime's own nodes, to the last bit where they are not squashed.
 """
 
 from __future__ import annotations
 
 import contextlib
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from ..compat.onnx._node import Labels
 from ._attention import Layouts
-from ._patterns import DOUBLE, FLOAT, FLOAT16, closed
-from ._symbols import expect
+from ._patterns import DOUBLE, FLOAT, FLOAT16, closed, spell
+from ._symbols import expect, reason
 from ._views import OPEN
 
-RULES = {  # whether corners are aligned, and whether an only pixel lies on the first number
-    "align_corners": (True, False), "half_pixel": (False, False),
-    "pytorch_half_pixel": (False, True),
+# Rules of pyx/labels/structs.h, and whether an only pixel lies on the first number
+HALF_PIXELS, ALIGNED, ASYMMETRIC = 3, 4, 5
+RULES = {
+    "align_corners": (ALIGNED, False), "asymmetric": (ASYMMETRIC, False),
+    "half_pixel": (HALF_PIXELS, False), "pytorch_half_pixel": (HALF_PIXELS, True),
 }  # fmt: skip
+NEAREST = "", "round_prefer_floor", "round_prefer_ceil", "floor", "ceil"  # as there
 FLOATS = {FLOAT, FLOAT16, DOUBLE}
 ITEMSIZES = {2: 1, 3: 1, 4: 2, 5: 2, 6: 4, 7: 8, 12: 4, 13: 8}  # of ONNX's integers
-STEPS = ("Cast", "Div", "Identity", "LogSoftmax", "Sigmoid", "Softmax", "Sub", "Transpose")
+UNROUNDED = 0.0, 0.0, 0.0  # quanta of Labels
+MOVES = ("Identity", "Transpose")
+STEPS = (
+    *MOVES, "Cast", "DequantizeLinear", "Div", "LogSoftmax", "Sigmoid", "Softmax", "Sub",
+)  # fmt: skip
 
 
 class Labelling:
@@ -33,10 +42,9 @@ class Labelling:
     threads: int | None = None
     indices: list[int]  # of the inputs of the group
 
-    def __init__(self, nodes: list[Any], inputs: list[str], node: Labels):
-        self.nodes, self.inputs, self.node = nodes, inputs, node
-        self.output = nodes[0].outputs[0]
-        self.title = f"labels of {inputs[0]!r} -> {self.output!r}"
+    def __init__(self, nodes: list[Any], inputs: list[str], output: str, node: Labels):
+        self.nodes, self.inputs, self.output, self.node = nodes, inputs, output, node
+        self.title = f"labels of {inputs[0]!r} -> {output!r}"
 
     def run(self, arrays: list[Any], output: Any) -> None:
         """Say what is wrong.  All else is computed without Python."""
@@ -59,60 +67,140 @@ class Numbers(Layouts):
         return np.array(made, object).reshape(shape)
 
 
-def labellings(graph: Any) -> list[Labelling]:
-    """Return the groups that label pixels."""
+def labellings(graph: Any, left: list[str]) -> list[Labelling]:
+    """Return the groups that label pixels, and add to `left` why others are none."""
     found: list[Labelling] = []
-    if any(node.op_type == "Resize" for node in graph.nodes):
+    resized = [node for node in graph.nodes if node.op_type == "Resize"]
+    if resized:
         numbers = Numbers(graph)
         for node in graph.nodes:
-            with contextlib.suppress(Exception):  # whatever it is, it is something else
-                if node.key == ("", "ArgMax"):
-                    found.append(_labelling(numbers, node))
+            if node.key not in (("", "ArgMax"), ("", "TopK")):
+                continue
+            try:
+                found.append(_labelling(numbers, node))
+            except Exception as error:  # whatever it is, it is something else
+                if node.op_type == "ArgMax":
+                    left.append(f"{spell(node.name, node.key)}: {reason(error)}")
+        left += [one for node in resized for one in _enlarged(numbers, node)]
     return found
 
 
+def _enlarged(walk: Numbers, node: Any) -> Iterator[str]:
+    """Yield what to say of a Resize whose maps are an output of the model, or resized again."""
+    name, said = node.outputs[0], spell(node.name, node.key)
+    while name not in walk.graph.outputs:
+        readers = walk.readers.get(name, ())
+        if len(readers) != 1 or readers[0].op_type not in (*STEPS, "QuantizeLinear", "Resize"):
+            return
+        if readers[0].op_type == "Resize":
+            yield f"{said}: the first of two, which is not part of labels"
+            return
+        name = readers[0].outputs[0]
+    if len(walk.graph.shape_of(name)) == 4:
+        yield f"{said}: enlarged maps are an output; roicy.label_map makes labels of those before"
+
+
 def _labelling(walk: Numbers, largest: Any) -> Labelling:
-    """Return the group of an ArgMax; raise an error if there is none."""
-    axis, kept = largest.attributes.get("axis", 0) % 4, largest.attributes.get("keepdims", 1)
-    expect(not largest.attributes.get("select_last_index"))
+    """Return the group of an ArgMax, or a TopK of 1; raise an error if there is none."""
+    given, *values, output = largest.attributes, *largest.outputs
+    axis, kept = given.get("axis", -1 if values else 0) % 4, given.get("keepdims", 1)
+    if values:
+        is_read = any(walk.readers.get(one) or one in walk.graph.outputs for one in values)
+        expect(walk.numbers(largest.inputs[1]) == [1] and given.get("largest", 1) and not is_read)
     order = [0, 1, 2, 3]  # the axes of ArgMax, as maps have them
-    group, name = [largest], largest.inputs[0]
+    group, name, quanta = [largest], largest.inputs[0], UNROUNDED
     while (node := walk.node(name, *STEPS)) is not None:
         if node.op_type == "Transpose":
             order = [node.attributes["perm"][i] for i in order]
-        group += _nodes_between(walk, node, order[axis])
+        if node.op_type == "DequantizeLinear":
+            quantise, found = _quantised(walk, node)
+            expect(quanta in (UNROUNDED, found), "enlarged maps are quantised twice")
+            group, quanta = [*group, node, quantise], found
+        else:
+            is_order = quanta == UNROUNDED or node.op_type in MOVES
+            expect(is_order, f"the result of {spell(node.name, node.key)} is quantised")
+            group += _nodes_between(walk, node, order[axis])
         name = group[-1].inputs[0]
     resize, classes = walk.node(name, "Resize"), order[axis]
+    if resize is None:
+        maker = walk.graph.producer.get(name)
+        made = "is an input" if maker is None else f"is made by {spell(maker.name, maker.key)}"
+        expect(False, f"{name!r} {made}, expected a Resize of maps")
     inputs, places, rule = _resized(walk, resize, classes)
     order = [-1 if i == axis else one for i, one in enumerate(order) if kept or i != axis]
-    group, last, itemsize = [*group, resize], largest, 0
-    while (node := _only_reader(walk, last)) is not None:
+    group, output, itemsize = _after(walk, [*group, resize], output, order)
+    nodes = closed(walk.graph, group[0], {*inputs}, walk.readers, group.__contains__)
+    expect({*nodes} == {*group}, _other_readers(walk, group, output))
+    is_last = bool(given.get("select_last_index"))
+    node = Labels(classes, *rule, places, order, itemsize or 8, is_last, *quanta)
+    return Labelling(nodes, inputs, output, node)
+
+
+def _after(
+    walk: Numbers, group: list[Any], output: str, order: list[int]
+) -> tuple[list[Any], str, int]:
+    """Add the nodes that lay labels out, and return the group with the last node first, its output,
+    and the bytes of a label if a Cast says it.  order: axes of the labels, which is changed.
+    """
+    itemsize = 0
+    while (node := _only_reader(walk, output)) is not None:
         if node.key == ("", "Transpose"):
-            order = [order[i] for i in node.attributes["perm"]]
+            order[:] = [order[i] for i in node.attributes["perm"]]
         elif node.key == ("", "Cast") and not itemsize and node.attributes["to"] in ITEMSIZES:
             itemsize = ITEMSIZES[node.attributes["to"]]
+        elif node.key == ("", "Squeeze"):
+            axes = node.attributes.get("axes") or walk.numbers(node.inputs[1]) or []
+            gone = {one % len(order) for one in axes}
+            if [order[one] for one in gone] != [-1]:
+                break
+            order.remove(-1)
         else:
             break
-        group.append(last := node)
-    nodes = closed(walk.graph, last, {*inputs}, walk.readers, group.__contains__)
-    expect({*nodes} == {*group})
-    return Labelling(nodes, inputs, Labels(classes, *rule, places, order, itemsize or 8))
+        group, (output,) = [node, *group], node.outputs
+    return group, output, itemsize
 
 
-def _only_reader(walk: Numbers, node: Any) -> Any:
-    """Return the only node that reads what a node makes, or None."""
+def _only_reader(walk: Numbers, name: str) -> Any:
+    """Return the only node that reads a value, or None."""
     walk.step()
-    (name,), readers = node.outputs, walk.readers.get(node.outputs[0], ())
+    readers = walk.readers.get(name, ())
     return readers[0] if len(readers) == 1 and name not in walk.graph.outputs else None
+
+
+def _other_readers(walk: Numbers, group: list[Any], output: str) -> str:
+    """Return what else reads the values in a group."""
+    names = [name for node in group for name in node.outputs if name != output]
+    read = [one for name in names for one in walk.readers.get(name, ()) if one not in group]
+    every = [spell(one.name, one.key) for one in read]
+    every += [f"an output of the model, {name!r}," for name in names if name in walk.graph.outputs]
+    return f"{' and '.join(every[:3])} needs the enlarged maps, or what becomes of them"
+
+
+def _quantised(walk: Numbers, node: Any) -> tuple[Any, tuple[float, float, float]]:
+    """Return the QuantizeLinear before a DequantizeLinear, and the quanta of Labels."""
+    before = walk.node(node.inputs[0], "QuantizeLinear")
+    expect(before is not None, f"{node.inputs[0]!r} is no enlarged map that is quantised")
+    pairs = []
+    for one in (node, before):
+        scale, *zeros = map(walk.constant, filter(None, one.inputs[1:]))
+        (zero,) = zeros or [np.zeros(1, np.uint8)]
+        expect(scale is not None and zero is not None and scale.size == zero.size == 1)
+        expect(scale.dtype == np.float32 and zero.dtype in (np.int8, np.uint8), "types of quanta")
+        pairs.append((float(scale.item()), zero.item(), np.iinfo(zero.dtype)))
+    expect(pairs[0][:2] == pairs[1][:2], "numbers are quantised by one scale and read by another")
+    quantum, zero, limits = pairs[1]
+    expect(0 < quantum < math.inf and walk.graph.type_of(before.inputs[0]) == FLOAT)
+    return before, (quantum, float(limits.min - zero), float(limits.max - zero))
 
 
 def _nodes_between(walk: Numbers, node: Any, classes: int) -> list[Any]:
     """Return the nodes that keep the order of classes; classes: their axis before them."""
     kind, given, is_new = node.op_type, node.attributes, node.since_version >= 13
     if kind in ("Softmax", "LogSoftmax"):  # the older ones take an axis and all after it
-        expect(given.get("axis", -1 if is_new else 1) % 4 == classes and (is_new or classes == 3))
+        is_one = given.get("axis", -1 if is_new else 1) % 4 == classes
+        expect(is_one and (is_new or classes == 3), f"{kind} of another axis than the classes")
     if kind == "Cast":
-        expect({given["to"], walk.graph.type_of(node.inputs[0])} <= FLOATS)
+        expect({given["to"], walk.graph.type_of(node.inputs[0])} <= FLOATS, "Cast to integers")
     if kind not in ("Div", "Sub"):
         return [node]
     # ONNX Runtime has no Softmax of float16, and writes it out.
@@ -130,13 +218,21 @@ def _nodes_between(walk: Numbers, node: Any, classes: int) -> list[Any]:
 
 
 def _resized(walk: Numbers, resize: Any, classes: int) -> tuple[list[str], list[int], Any]:
-    """Return maps and their sizes or scales, where these have each axis, and a rule of RULES."""
-    graph, given, (maps, _, *others) = walk.graph, resize.attributes, resize.inputs
-    rule = RULES[given.get("coordinate_transformation_mode", "half_pixel")]
-    is_stretched = given.get("keep_aspect_ratio_policy", "stretch") == "stretch"
-    expect(given.get("mode") == "linear" and is_stretched)
-    expect(not given.get("antialias") and not given.get("exclude_outside") and classes in (1, 3))
-    expect(len(graph.shape_of(maps)) == 4 and graph.type_of(maps) in (FLOAT, FLOAT16))
+    """Return maps and their sizes or scales, where these have each axis, and rules of Labels."""
+    graph, given = walk.graph, resize.attributes
+    expect(len(resize.inputs) > 2, "Resize of opset 10")
+    maps, _, *others = resize.inputs
+    mode, coordinates = given.get("mode", "nearest"), "coordinate_transformation_mode"
+    transformed, policy = given.get(coordinates, "half_pixel"), "keep_aspect_ratio_policy"
+    expect(mode in ("linear", "nearest"), f"Resize of mode {mode!r}")
+    expect(transformed in RULES, f"Resize of {coordinates} {transformed!r}")
+    for name, usual in ((policy, "stretch"), ("antialias", 0), ("exclude_outside", 0)):
+        expect(given.get(name, usual) == usual, f"Resize of {name} {given.get(name)!r}")
+    nearest = 0 if mode == "linear" else NEAREST.index(given.get("nearest_mode", NEAREST[1]))
+    rank, kind = len(graph.shape_of(maps)), graph.type_of(maps)
+    expect(rank == 4, f"Resize of maps of {rank} axes, expected 4")
+    expect(kind in (FLOAT, FLOAT16), f"Resize of element type {kind} of ONNX, expected 1 or 10")
+    expect(classes in (1, 3), f"the largest along axis {classes}, expected classes")
     known = {name: walk.constant(name) for name in others if name}
     (name,) = [name for name, x in known.items() if x is None or x.size]  # not both
     axes = [axis % 4 for axis in given.get("axes", range(4))]
@@ -145,5 +241,7 @@ def _resized(walk: Numbers, resize: Any, classes: int) -> tuple[list[str], list[
         if place >= 0:
             extent = 1 if name == others[0] else walk.extents(maps)[axis]
             number = walk.value(name)[place]  # of images, ONNX Runtime looks at it in a run, too
-            expect(number == extent or (axis == 0 and max(number, extent) > OPEN))
-    return [maps, name], places, rule
+            stays = number == extent or (axis == 0 and max(number, extent) > OPEN)
+            expect(stays, "Resize may change images or classes")
+    rule, of_one = RULES[transformed]
+    return [maps, name], places, (rule, of_one, nearest)

@@ -21,6 +21,8 @@ STEPS = 300  # of a Walk, for each node; exported models need up to 30
 # Nodes that hand numbers on in their order, in other shapes
 SHAPES = ("Cast", "Expand", "Identity", "Reshape", "Split", "Squeeze", "Unsqueeze")
 SCATTERS = ("ScatterElements", "ScatterND")
+QUANTISED = ("QuantizeLinear", "DequantizeLinear")
+OTHERWISE = "nodes that do something else"
 
 
 def spell(name: str, key: tuple[str, str]) -> str:
@@ -116,6 +118,8 @@ class Walk:
     def __init__(self, graph: Any):
         self.graph, self.readers = graph, readers_of(graph)
         self.steps = STEPS * (len(graph.nodes) + 9)
+        self.quantised: Any = None  # the last DequantizeLinear where another node was looked for
+        self.dequantised: dict[tuple[str, ...], str] = {}  # outputs by inputs
 
     def step(self, count: int = 1) -> None:
         """Count steps, and raise an error if there are none left."""
@@ -127,7 +131,23 @@ class Walk:
         """Return the node of one of these kinds that makes a value, or None."""
         self.step()
         node = self.graph.producer.get(name)
-        return node if node is not None and node.op_type in kinds and not node.domain else None
+        if node is not None and node.op_type in kinds and not node.domain:
+            return node
+        if node is not None and node.op_type == "DequantizeLinear":
+            self.quantised = node
+        return None
+
+    def otherwise(self) -> str:
+        """Return why a group is none, as far as it is known."""
+        node = self.quantised
+        return OTHERWISE if node is None else f"{spell(node.name, node.key)} stands for its numbers"
+
+    def same(self, name: str) -> str:
+        """Return one of the values that are equal: ONNX Runtime writes a DequantizeLinear for each
+        reader.
+        """
+        node = self.node(name, "DequantizeLinear")
+        return self.dequantised.setdefault(tuple(node.inputs), name) if node else name
 
     def through(self, name: str, kinds: tuple[str, ...] = SHAPES) -> str:
         """Return the value that nodes of these kinds make another one of, of the same numbers."""
@@ -182,7 +202,7 @@ class Walk:
         for value, other in (equal.inputs, equal.inputs[::-1]):
             number = self.constant(other)
             if number is not None and number.size == 1 and number.dtype.kind == "i":
-                return value, int(number.reshape(()))
+                return self.same(value), int(number.reshape(()))
         return None
 
     def columns(self, name: str, wanted: list[int]) -> tuple[str, str] | None:
@@ -201,18 +221,30 @@ class Walk:
         # GatherND takes rows too, since its indices are a column: others give no boxes.
         if rows is None or rows.attributes.get("axis") or rows.attributes.get("batch_dims"):
             return None
-        return rows.inputs[0], rows.inputs[1]
+        return self.same(rows.inputs[0]), rows.inputs[1]
 
 
-def pyramids(graph: Any, singles: dict[str, Any]) -> list[Pyramid]:
-    """Return the pyramids whose levels are scattered together; singles: RoI nodes by output."""
-    walk = Walk(graph)
+def pyramids(graph: Any, singles: dict[str, Any], left: list[str]) -> list[Pyramid]:
+    """Return the pyramids whose levels are scattered together, and add to `left` why others are
+    none; singles: RoI nodes by output.
+    """
+    if not singles:
+        return []
+    walk, found = Walk(graph), []
     scattering = [node for node in graph.nodes if node.op_type in SCATTERS and not node.domain]
     inner = {
         node.inputs[0] for node in scattering if walk.node(node.inputs[0], node.op_type) is not None
     }
-    made = [_pyramid(walk, node, singles) for node in scattering if node.outputs[0] not in inner]
-    return [pyramid for pyramid in made if pyramid is not None]
+    for node in scattering:
+        if node.outputs[0] in inner:
+            continue
+        walk.quantised = None
+        pyramid = _pyramid(walk, node, singles)
+        if pyramid is not None:
+            found.append(pyramid)
+        elif walk.through(node.inputs[2], (*SHAPES, *QUANTISED)) in singles:
+            left.append(f"pyramid of RoiAlign -> {node.outputs[0]!r}: {walk.otherwise()}")
+    return found
 
 
 def _pyramid(walk: Walk, last: Any, singles: dict[str, Any]) -> Pyramid | None:

@@ -22,7 +22,7 @@ UNKNOWN = "is not a registered function/op"  # what ONNX Runtime says of operato
 EMPTY = b"\x08\x08:\x03\x12\x01gB\x04\n\x00\x10\x10"  # a model without nodes
 
 
-def _copy(options: Any) -> Any:
+def copy_of(options: Any) -> Any:
     """Return a copy of options, but for libraries of custom operators and providers.
 
     ONNX Runtime copies options for each session, and gives the copy.  If they ask for a profile,
@@ -119,7 +119,7 @@ def _with_devices(create: Callable[..., None], options: Any, entries: list[Any])
 
     It lacks the libraries of operators that the caller's may have.
     """
-    copy = onnxruntime.SessionOptions() if options is None else _copy(options)
+    copy = onnxruntime.SessionOptions() if options is None else copy_of(options)
     for name, given in entries:
         if name == NAME:
             copy.add_provider_for_devices(register(), given)

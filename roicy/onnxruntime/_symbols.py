@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._patterns import FLOAT, INT64
+from ._patterns import FLOAT, INT64, OTHERWISE
 
 ZERO = np.zeros(1, np.float32)
 ENDLESS = 2**31 - 1  # slices to here, or further, take all that is left of an axis
@@ -116,10 +116,19 @@ def _extent(axis: Any) -> Any:
 # are errors, as is each use of a number that has to be known and is not.
 
 
-def expect(is_so: Any) -> None:
+class SomethingElse(ValueError):
+    """A group of nodes is not what it has to be."""
+
+
+def expect(is_so: Any, why: str = OTHERWISE) -> None:
     """Raise an error if a group of nodes is not what it has to be."""
     if not is_so:
-        raise ValueError("a node that does something else")
+        raise SomethingElse(why)
+
+
+def reason(error: Exception) -> str:
+    """Return why a group is not what it has to be."""
+    return str(error) if isinstance(error, SomethingElse) else OTHERWISE
 
 
 def _cast(x: Any, to: int, saturate: int = 1) -> Any:

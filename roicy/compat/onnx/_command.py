@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import logging
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -12,6 +10,7 @@ import numpy as np
 import onnxruntime  # type: ignore[import-untyped]
 
 from ...bench.progress import Progress
+from ...onnxruntime._report import told
 from ._session import InferenceSession
 
 TYPES = {
@@ -21,14 +20,17 @@ TYPES = {
 
 
 def run(
-    model: str, bench: bool, shapes: list[str], files: list[str], threads: int, rounds: int
-) -> None:
+    model: str, explain: bool, bench: bool, shapes: list[str], files: list[str], threads: int,
+    rounds: int,
+) -> None:  # fmt: skip
     """Print which nodes of a model roicy takes, and with `bench` the times of both sessions.
 
     Parameters
     ----------
     model : str
         Its path.
+    explain : bool
+        Whether to say what is left to ONNX Runtime, and why.
     bench : bool
         Whether to run it, and without roicy too.
     shapes : list of str
@@ -42,39 +44,23 @@ def run(
         if number < 1:
             raise ValueError(f"{option}: {number}, expected 1 or more")
     given = {name: _loaded(file) for name, _, file in (one.rpartition("=") for one in files)}
-    with _claimed() as titles, Progress("making a session"):
+    with told() as report, Progress("making a session"):
         try:
             session = InferenceSession(model, _options(threads))
         except Exception as error:  # ONNX Runtime's have no class of their own
             raise ValueError(str(error).splitlines()[0][:300]) from None
-    for title in titles:
-        print(f"roicy: {title}")
-    if not titles:
+    if report.taken or report.left:
+        print(report._replace(left=report.left if explain or not report.taken else []))
+    else:
         print(
-            "no RoI nodes: ONNX Runtime runs the model alone; roicy.crop can cut and resize "
-            "regions for its input"
+            "nothing in the model is for roicy: it has no RoI nodes, deformable attention, or "
+            "labels of maps that it resizes; roicy.crop can cut and resize regions for its input"
         )
     if bench:
         feed = _inputs(session.get_inputs(), shapes, given)
         with Progress("running it with roicy and without"):
             lines = list(_compare(session, model, feed, threads, rounds))
         print("\n".join(lines))
-
-
-@contextlib.contextmanager
-def _claimed() -> Iterator[list[str]]:
-    """Collect what the provider says that it takes."""
-    titles: list[str] = []
-    log = logging.getLogger("roicy.onnxruntime")
-    handler, level = logging.Handler(), log.level
-    handler.emit = lambda record: titles.append(record.getMessage())  # type: ignore[method-assign]
-    log.addHandler(handler)
-    log.setLevel(logging.INFO)
-    try:
-        yield titles
-    finally:
-        log.removeHandler(handler)
-        log.setLevel(level)
 
 
 def _options(threads: int) -> Any:
@@ -124,7 +110,7 @@ def _inputs(
             raise ValueError(f"--input: {value.name!r} is {value.type}, expected its array")
         extents = given.get(value.name, value.shape)
         if not all(isinstance(extent, int) for extent in extents):
-            example = "x".join(str(e if isinstance(e, int) else 800) for e in extents)
+            example = "x".join(map(str, _example(extents)))
             raise ValueError(
                 f"--shape: input {value.name!r} is {value.type} of {extents}, expected its "
                 f"extents, as in --shape {value.name}={example}"
@@ -132,6 +118,15 @@ def _inputs(
         numbers = rng.random(extents) if kind[0] == "f" else np.zeros(extents)
         feed[value.name] = numbers.astype(kind)
     return feed
+
+
+def _example(extents: list[Any]) -> list[int]:
+    """Return extents for those that a model leaves open: of a picture those that are usual."""
+    rank = len(extents)
+    is_last = rank == 4 and extents[3] in (1, 3, 4)  # channels
+    usual = {0: 1, 1: 800, 2: 800} if is_last else {rank - 1: 800, rank - 2: 800, rank - 3: 3, 0: 1}
+    usual = {0: 3, 1: 800, 2: 800} if rank == 3 else usual if rank == 4 else {}
+    return [one if isinstance(one, int) else usual.get(i, 1) for i, one in enumerate(extents)]
 
 
 def _compare(

@@ -61,11 +61,16 @@ class Labels(NamedTuple):
     """What labels of pixels are: numbers of struct LabelNode of ``pyx/provider/labels.pxd``."""
 
     classes: int  # the axis of classes
-    align_corners: bool
+    rule: int
     first_of_one: bool
+    nearest: int
     places: list[int]
     order: list[int]
     itemsize: int
+    last: bool = False
+    quantum: float = 0.0
+    least: float = 0.0
+    most: float = 0.0
 
 
 MOST_LEVELS = 16  # of nodes.pxd
