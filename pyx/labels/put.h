@@ -18,12 +18,19 @@
 /* Writes the labels of some winners to a row. */
 static NOINLINE void labels_put(const struct labels *job, const int32_t *winners, int count,
                                 char *to) {
-    const int32_t none = job->transparent ? (int32_t)job->classes : -1;
 #define WRITE(type)                                                                                \
     for (int i = 0; i < count; i++)                                                                \
-        if (winners[i] != none)                                                                    \
     *(type *)(to + i * job->out_column) = (type)job->names[winners[i]]
-    EACH_SIZE(WRITE)
+#define WRITE_MASK(type)                                                                           \
+    for (int i = 0; i < count; i++)                                                                \
+        if (winners[i] != job->classes)                                                            \
+    *(type *)(to + i * job->out_column) = (type)job->names[winners[i]]
+    if (job->transparent) {
+        EACH_SIZE(WRITE_MASK)
+    } else {
+        EACH_SIZE(WRITE)
+    }
+#undef WRITE_MASK
 #undef WRITE
 }
 

@@ -139,17 +139,17 @@ static NOINLINE void codes_compare(const struct labels *job, const char *at, int
         uint64_t above[LABELS_TOGETHER / 8], below[LABELS_TOGETHER / 8], differ = 0;
         memcpy(above, at, sizeof above);
         memcpy(below, at + job->out_row, sizeof below);
-        for (int j = 0; j < LABELS_TOGETHER / 8; j++) {
-            above[j] = masks ? labels_set_bytes(above[j]) ^ labels_set_bytes(below[j])
-                             : above[j] ^ below[j];
-            differ |= above[j];
-        }
-        for (int j = 0; differ && j < LABELS_TOGETHER / 8; j++)
-            while (above[j]) { /* the first byte is the lowest */
-                const ptrdiff_t i = __builtin_ctzll(above[j]) / 8 / size;
-                above[j] &= ~(element << 8 * size * i);
+        for (int j = 0; j < LABELS_TOGETHER / 8; j++)
+            differ |= above[j] ^ below[j];
+        for (int j = 0; differ && j < LABELS_TOGETHER / 8; j++) {
+            uint64_t changed = masks ? labels_set_bytes(above[j]) ^ labels_set_bytes(below[j])
+                                     : above[j] ^ below[j];
+            while (changed) { /* the first byte is the lowest */
+                const ptrdiff_t i = __builtin_ctzll(changed) / 8 / size;
+                changed &= ~(element << 8 * size * i);
                 rows[(j * each + i) * height + changes[j * each + i]++] = (int32_t)y;
             }
+        }
     }
 }
 
