@@ -13,7 +13,10 @@ import tempfile
 from pathlib import Path
 
 PACKAGES = ("pytest", "hypothesis", "threadpoolctl", "joblib")
-MODULES = ("test_recorded.py", "test_threads.py", "test_processes.py", "test_determinism.py")
+MODULES = (
+    *("operators/test_recorded.py", "operators/test_determinism.py"),
+    *("machine/test_threads.py", "machine/test_processes.py"),
+)
 
 
 def main() -> int:

@@ -28,7 +28,7 @@ from roicy._kernels.plan import Arguments
 from roicy._table import INTEGRATED, PRROI_POOL
 
 ROOT = Path(__file__).resolve().parents[1]
-# The names of faults, with the program of this folder that must find each.
+# The names of faults, with the program or the tests that must find each.
 HARNESSES = {
     "a row of a tile is not filled": "uninitialised.py",
     "a number is not summed": "uninitialised.py",
@@ -39,20 +39,20 @@ HARNESSES = {
     "a plan keeps its tasks": "failing_memory.py",
 }
 KERNELS = {
-    "samples before the map are left out": "test_edges.py",
-    "one tap of four is left out": "test_against_reference.py",
-    "a number replaces the sum": "test_methods.py",
-    "the last of equal pixels is found": "test_against_reference.py",
-    "the last bin of a channel is left out": "test_against_reference.py",
-    "taps beyond 64 are left out": "test_recorded.py",
-    "the last turned row is left out": "test_rotated.py",
-    "the nearest pixel is the next one": "test_crop_training.py",
-    "halves are rounded up": "test_crop.py",
-    "the last pixels begin with an odd one": "test_crop_yuv.py",
-    "the last row is not converted": "test_crop_yuv.py",
-    "a threshold is not reached by itself": "test_masks.py",
-    "points after the first 64 are left out": "test_attention.py",
-    "labels are bounded without a margin": "test_labels.py",
+    "samples before the map are left out": "operators/test_edges.py",
+    "one tap of four is left out": "operators/test_against_reference.py",
+    "a number replaces the sum": "operators/test_methods.py",
+    "the last of equal pixels is found": "operators/test_against_reference.py",
+    "the last bin of a channel is left out": "operators/test_against_reference.py",
+    "taps beyond 64 are left out": "operators/test_recorded.py",
+    "the last turned row is left out": "operators/test_rotated.py",
+    "the nearest pixel is the next one": "images/test_crop_training.py",
+    "halves are rounded up": "images/test_crop.py",
+    "the last pixels begin with an odd one": "images/test_crop_yuv.py",
+    "the last row is not converted": "images/test_crop_yuv.py",
+    "a threshold is not reached by itself": "images/test_masks.py",
+    "points after the first 64 are left out": "attention/test_attention.py",
+    "labels are bounded without a margin": "labels/test_labels.py",
 }
 
 
@@ -122,7 +122,7 @@ def run(folder, fault, program):
     """Run a program with a fault, or with none, and end if it ends otherwise than it should."""
     name, *options = program.split()
     pytest = ["-m", "pytest", "-q", "-x", "--tb=no", "-p", "no:cacheprovider"]
-    command = [sys.executable, *(pytest if name.startswith("test_") else []), f"tests/{name}"]
+    command = [sys.executable, *(pytest if "/test_" in name else []), f"tests/{name}"]
     environment = os.environ | {"PYTHONPATH": str(folder), "ROICY_PLANTED": fault}
     done = subprocess.run(
         [*command, *options], cwd=folder, env=environment, capture_output=True, text=True

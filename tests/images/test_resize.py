@@ -16,9 +16,9 @@ from roicy._checks import _arguments
 FILTERS = {"box": 4, "bilinear": 2, "hamming": 5, "bicubic": 3, "lanczos": 1}  # Pillow's numbers
 BYTES = {"channels": "last", "dtype": np.uint8}
 NUMBERS = {"mean": (0.48, 0.46, 0.41), "std": (0.27, 0.26, 0.28), "scale": 1 / 255}
-with np.load(Path(__file__).with_name("data") / "resizes.npz") as file:
+with np.load(Path(__file__).parents[1] / "data" / "resizes.npz") as file:
     RECORDED = dict(file)
-with np.load(Path(__file__).with_name("data") / "resizes_of_torch.npz") as file:
+with np.load(Path(__file__).parents[1] / "data" / "resizes_of_torch.npz") as file:
     TORCH = dict(file)
 TORCH_NAMES = [name for name in TORCH if "_" in name]
 

@@ -12,7 +12,7 @@ import pytest
 import roicy
 from roicy.__main__ import _parser
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 
 

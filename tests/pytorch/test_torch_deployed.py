@@ -16,7 +16,7 @@ runtime = pytest.importorskip("onnxruntime")
 from roicy.onnxruntime import _patterns  # noqa: E402
 from roicy.onnxruntime._report import told  # noqa: E402
 
-SCRIPT = Path(__file__).parent.parent / "examples" / "export_detectors.py"
+SCRIPT = Path(__file__).parents[2] / "examples" / "export_detectors.py"
 pytestmark = [
     pytest.mark.skipif(not SCRIPT.exists(), reason="the examples are not here"),
     # of the exporters and what they call; which of them warn differs between versions of PyTorch

@@ -158,11 +158,13 @@ def test_labels(name, noise):
 
 @pytest.mark.parametrize("peer", ["PyTorch", "OnnxRuntime", "OpenCV"])
 @pytest.mark.parametrize("name", LABELS)
-def test_labels_of_others(name, peer):
+def test_labels_of_others(name, peer, monkeypatch):
     """What the benchmark times beside roicy computes the same, but where values nearly tie."""
     peer = getattr(peers, peer)
-    pytest.importorskip(peer.package)
+    package = pytest.importorskip(peer.package)
     pytest.importorskip("onnx")
+    # PyTorch's threads bound those of roicy, in later tests too
+    monkeypatch.setattr(package, "set_num_threads", lambda count: None, raising=False)
     workload = LABELS[name]._replace(shape=(6, 20, 30), size=(100, 170))
     arrays = workload.arrays()
     call = peer(1).prepare(workload, arrays, "forward")
@@ -192,8 +194,8 @@ def test_attention(name):
 
 
 @pytest.mark.parametrize("direction", DIRECTIONS[:2])
-def test_attention_beside_pytorch(direction):
-    pytest.importorskip("torch")
+def test_attention_beside_pytorch(direction, monkeypatch):
+    monkeypatch.setattr(pytest.importorskip("torch"), "set_num_threads", lambda count: None)
     workload = ATTENTION["attention_decoder"]
     arrays = workload.arrays()
     expected = each_level(workload.call(roicy, arrays, direction)())

@@ -16,7 +16,7 @@ from processed import BACKENDS, CASES, differing, image_of, noise, pictures
 import roicy
 from roicy.processors import table
 
-RECORDED = json.loads((Path(__file__).with_name("data") / "processors.json").read_text())
+RECORDED = json.loads((Path(__file__).parents[1] / "data" / "processors.json").read_text())
 SMALL = [noise(71, 90), noise(62, 33), noise(28, 120)]
 
 

@@ -10,10 +10,10 @@ import pytest
 
 import roicy
 
-with np.load(Path(__file__).with_name("data") / "crops.npz") as file:
+with np.load(Path(__file__).parents[1] / "data" / "crops.npz") as file:
     RECORDED = dict(file)
 FRAMES = [name.removesuffix("_rgb") for name in RECORDED if name.endswith("_rgb")]
-with np.load(Path(__file__).with_name("data") / "frames.npz") as file:
+with np.load(Path(__file__).parents[1] / "data" / "frames.npz") as file:
     OF_FFMPEG = dict(file)
 HEIGHT, WIDTH = 5, 35
 IMAGE = RECORDED["image"]
@@ -131,7 +131,7 @@ def test_torchvision(isa):
 
 def test_boxes_of_detectors():
     """Each line of the table of docs/boards.md makes the same boxes of what detectors give."""
-    page = (Path(__file__).parents[1] / "docs/boards.md").read_text()
+    page = (Path(__file__).parents[2] / "docs/boards.md").read_text()
     table = page[page.index("| boxes | become |") :].splitlines()[2:]
     rows = [re.match(r"\| (\S+) .*\| `(.*)` \|$", line) for line in table]
     lines = dict(row.groups() for row in rows if row)

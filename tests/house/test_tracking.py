@@ -13,7 +13,7 @@ import pytest
 
 import roicy
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 
 def load(name):

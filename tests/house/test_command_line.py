@@ -19,7 +19,7 @@ from roicy._machine import _config
 from roicy.bench import beside, busy, command, compare, progress, threads
 from roicy.bench.workloads import ALL
 
-README = Path(__file__).parent.parent / "README.md"
+README = Path(__file__).parents[2] / "README.md"
 RUN = {"workload": "align_tiny", "direction": "backward_boxes", "layout": "NCHW"}
 RUN |= {"dtype": "float32", "threads": 16, "least": [1000.0], "median": [1000.0], "digest": "a"}
 FILE = {"schema": "roicy-bench/1", "machine": {}, "build": {}, "runtime": {}}

@@ -16,7 +16,7 @@ from conftest import random_boxes, views
 import roicy
 from roicy import cython_api
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 SCALE, RATIO = 0.7, 2
 Size = ctypes.c_ssize_t
 

@@ -296,7 +296,7 @@ def test_threads(vision):
 
 def test_page(vision, monkeypatch):
     """The first examples of docs/pytorch.md run as printed; no weights are downloaded."""
-    text = (Path(__file__).parents[1] / "docs/pytorch.md").read_text()
+    text = (Path(__file__).parents[2] / "docs/pytorch.md").read_text()
     examples = re.findall(r"```python\n(.*?)```", text.partition("\n## ")[0], re.DOTALL)
     network = vision.models.detection.maskrcnn_resnet50_fpn
     monkeypatch.setattr(

@@ -12,7 +12,7 @@ import pytest
 
 import roicy
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 MAX_LINES, MAX_PARAMETERS, MAX_LINES_OF_FILE = 60, 8, 700
 pytestmark = pytest.mark.skipif(not (ROOT / "pyx").is_dir(), reason="the sources are not here")
 
@@ -40,7 +40,8 @@ def test_named_files_exist():
 
 
 def test_no_test_imports_another():
-    for file in (ROOT / "tests").glob("*.py"):
+    assert not list((ROOT / "tests").glob("test_*.py")), "a test lies in a folder: tests/README.md"
+    for file in (ROOT / "tests").rglob("*.py"):
         assert not re.findall(r"^ *(?:from|import) test_\w+", file.read_text(), re.MULTILINE), file
 
 

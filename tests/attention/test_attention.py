@@ -16,7 +16,7 @@ from fences import fenced, needs_fences
 
 import roicy
 
-with np.load(Path(__file__).with_name("data") / "attention.npz") as file:
+with np.load(Path(__file__).parents[1] / "data" / "attention.npz") as file:
     RECORDED = dict(file)
 CASES = sorted({name.split("/")[0] for name in RECORDED})
 # Levels, and their points where each has its own: more of them than are found at once, or none.

@@ -19,7 +19,7 @@ pytest.importorskip("onnxruntime")
 pytest.importorskip("onnx.parser")
 Image = pytest.importorskip("PIL.Image")
 
-FOLDER = Path(__file__).parent.parent / "examples" / "server"
+FOLDER = Path(__file__).parents[2] / "examples" / "server"
 pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason="the examples are not here")
 
 # A box of the image's middle, one that its score leaves out, and one of the largest pixel.

@@ -331,7 +331,7 @@ def test_page(cupy, rng, monkeypatch):
     """The example of docs/gpu.md runs as it is printed."""
     (example,) = re.findall(
         r"```python\n# fragment: needs a GPU\n(import cupy\n.*?)```",
-        (Path(__file__).parents[1] / "docs/gpu.md").read_text(),
+        (Path(__file__).parents[2] / "docs/gpu.md").read_text(),
         re.DOTALL,
     )
     if cupy is standin:

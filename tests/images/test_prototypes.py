@@ -11,7 +11,7 @@ from conftest import DTYPES, ISAS, assert_refused, assert_same_bits, pairs
 import roicy
 
 RULES = ("ultralytics", "ultralytics_native", "yolov5", "yolov5_native")
-DATA = Path(__file__).parent / "data/yolo.npz"
+DATA = Path(__file__).parents[1] / "data/yolo.npz"
 # The picture's padding lies on whole numbers, on halves and on quarters of them, or is most of all;
 # sides of 128 pixels together, where PyTorch adds in another order, and of more than are computed
 # at once

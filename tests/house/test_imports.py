@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 PYX = ROOT / "pyx"
 pytestmark = pytest.mark.skipif(not PYX.is_dir(), reason="the sources are not here")
 ENDINGS = ("pxd", "pyx", "h")

@@ -26,7 +26,7 @@ from turned import SHAPES, make
 import roicy
 from roicy.compat import detectron2, mmcv, mxnet, onnx, openvino
 
-RECORDED = np.load(Path(__file__).with_name("data") / "rotated.npz")
+RECORDED = np.load(Path(__file__).parents[1] / "data" / "rotated.npz")
 
 PARAMETERS = [
     {"sampling_ratio": 2, "spatial_scale": 0.5},

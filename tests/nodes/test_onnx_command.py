@@ -13,7 +13,7 @@ pytest.importorskip("onnxruntime")
 pytest.importorskip("onnx.parser")
 from onnx_models import box_inputs, chain, of_roicy, parsed, roi_align  # noqa: E402
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs/deployed.md"
 inputs = pytest.fixture(box_inputs)
 
