@@ -42,7 +42,7 @@ KERNELS = {
         "": ("machine", "isa"),
         "call/": ("plan",),
         "methods/": ("methods",),
-        "images/": ("crop", "paste"),
+        "images/": ("crop", "resize", "paste"),
         "attention/": ("attention",),
         "labels/": ("labels",),
     }.items()

@@ -15,7 +15,7 @@ import numpy as np
 
 from ._checks import _arguments, _levels
 from ._checks._arguments import INT32
-from ._kernels import isa
+from ._kernels import plan as kernels
 from ._kernels.plan import Arguments, Plan, Rule
 from ._machine import _memory
 from ._table import MAX_PIXEL, WEIGHTED_SUM, Operator
@@ -103,7 +103,7 @@ def _bytes(array: np.ndarray) -> np.ndarray:
 def narrow(values: np.ndarray, out: np.ndarray, threads: int) -> None:
     """Write new float32 values to an array of a small type."""
     rounded = out if out.flags.c_contiguous else _memory.new(out.shape, out.dtype)
-    isa.narrow(values.reshape(-1), _bytes(rounded), ord(out.dtype.char), threads)
+    kernels.narrow(values.reshape(-1), _bytes(rounded), ord(out.dtype.char), threads)
     if rounded is not out:
         out[...] = rounded
 

@@ -23,8 +23,7 @@ from pathlib import Path
 import numpy as np
 
 from roicy import _cpu
-from roicy._kernels import isa
-from roicy._kernels.plan import Arguments
+from roicy._kernels.plan import Arguments, narrow
 from roicy._table import INTEGRATED, PRROI_POOL
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -74,7 +73,7 @@ def bounds():
 def alignment():
     """Pass numbers that do not lie at multiples of their size."""
     shifted = np.zeros(4 * 4 + 1, np.uint8)[1:].view(np.float32)
-    isa.narrow(shifted, np.zeros(4, np.float16).view(np.uint8), ord("e"), 1)
+    narrow(shifted, np.zeros(4, np.float16).view(np.uint8), ord("e"), 1)
 
 
 def race():

@@ -14,6 +14,7 @@ from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
 from call.finish cimport clear_empty_levels
+from call.flat cimport Flat, check_some, go_through, narrow_some
 from errors cimport NO_MEMORY, WRONG_PLAN, WRONG_VALUE, fail
 from plan.boxes cimport free_boxes
 from plan.facts cimport has_no_work
@@ -25,7 +26,7 @@ from plan.structs cimport (COPY_PER_BOX, GRAD_BOXES, GRAD_INPUT, MAX_PIXEL_GRAD,
 from plan.tables cimport (find_few_taps, free_tables, make_tables, transpose_tables,
                           whole_map_tables)
 from plan.tasks cimport list_tasks
-from roicy._kernels.isa cimport Isa, check_indices, narrow_numbers, tables
+from roicy._kernels.isa cimport Isa, tables
 from roicy._kernels.methods cimport method_of
 from simd.structs cimport LANE_BYTES, PLANTED
 from threads cimport Team, run_tasks
@@ -255,12 +256,15 @@ cdef inline int finish(Call *call) noexcept nogil:
 
     It is done last, since nothing is to be written if a plan lacks memory.
     """
+    cdef Flat flat
     clear_empty_levels(call)
     if call.small == NULL:
         return 0
-    return narrow_numbers(<const float*>call.result, call.small, call.small_dtype,
-                          call.boxes.count * call.channels * call.ph * call.pw, call.max_threads,
-                          call.team)
+    flat.simd, flat.threads = call.simd, call.max_threads
+    flat.count = call.boxes.count * call.channels * call.ph * call.pw
+    flat.values, flat.target, flat.dtype = (
+        <const float*>call.result, call.small, call.small_dtype)
+    return go_through(&flat, narrow_some, call.team)
 
 
 cdef inline int argmax_is_wrong(Call *call) noexcept nogil:
@@ -270,11 +274,14 @@ cdef inline int argmax_is_wrong(Call *call) noexcept nogil:
     check indices as they go.
     """
     cdef const LevelJob *job = call.jobs
+    cdef Flat flat
     if call.purpose != MAX_PIXEL_GRAD or (call.trusts_argmax and not has_no_work(job)):
         return 0
-    return check_indices(
-        job.maxima.argmax, call.boxes.count * call.channels * call.ph * call.pw,
-        job.map.rows * job.map.columns, call.max_threads, call.team, &call.bad)
+    flat.simd, flat.threads = call.simd, call.max_threads
+    flat.count = call.boxes.count * call.channels * call.ph * call.pw
+    flat.indices, flat.pixels, flat.bad = (
+        job.maxima.argmax, <int32_t>(job.map.rows * job.map.columns), &call.bad)
+    return -1 if go_through(&flat, check_some, call.team) < 0 else call.bad
 
 
 cdef inline int compute(void *given, Team *team) noexcept nogil:

@@ -20,6 +20,7 @@ from call.copies cimport copied_tables
 from call.cost cimport nanoseconds_of_call
 from call.describe cimport (
     is_map, make_levels, set_channels, set_map, set_result as set_result_of)
+from call.flat cimport Flat, go_through, narrow_some
 from errors cimport Error, last_error, raise_last
 from limits cimport MAX_EXACT, MAX_SIDE
 from plan.boxes cimport add_rows, angle_in_degrees, look_like_scores, reserve
@@ -28,7 +29,8 @@ from plan.rules cimport (RULE_COUNT, LevelRule, RuleNumbers, level_of, level_rul
                          rule_names)
 from plan.structs cimport (FORWARD, GRAD_BOXES, GRAD_INPUT, MAX_PIXEL, MAX_PIXEL_GRAD, MAX_SAMPLE,
                            MAX_SAMPLE_GRAD, Boxes, Call, LevelJob, Map)
-from simd.structs cimport Strides
+from roicy._kernels.isa cimport tables
+from simd.structs cimport Strides, small_size
 from threads cimport Team, run_call, start_team
 
 from roicy._checks import _arguments, _boxes, _levels
@@ -631,3 +633,23 @@ def levels_of(const double[:, ::1] boxes, int itemsize, tuple rule):
     for k in range(boxes.shape[0]):
         places[k] = level_of(itemsize, &levels, &boxes[k, 0], 4)
     return found
+
+
+cdef int narrow_all(void *given, Team *team) noexcept nogil:
+    return go_through(<const Flat*>given, narrow_some, team)
+
+
+def narrow(const float[::1] values, unsigned char[::1] out, int dtype, int threads):
+    """out = values, rounded to the nearest number of a type; ties go to the even one.
+
+    out: the bytes of one or two a value; dtype: NumPy's character of the type.
+    """
+    cdef Flat flat
+    cdef Py_ssize_t count = values.shape[0]
+    if out.shape[0] != count * small_size(dtype):
+        raise ValueError(f"out: {out.shape[0]} bytes for {count} numbers")
+    if count == 0:
+        return
+    flat.simd, flat.values, flat.target = tables.simd, &values[0], <char*>&out[0]
+    flat.dtype, flat.count, flat.threads = dtype, count, threads
+    run_call(narrow_all, &flat, count)

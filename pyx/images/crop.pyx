@@ -8,21 +8,16 @@ before all tasks, and where they are not upright, what each of them reads, or th
 less.
 """
 from cpython.buffer cimport Py_buffer
-from cpython.bytes cimport PyBytes_AsString
-from cpython.exc cimport PyErr_CheckSignals
 from libc.math cimport INFINITY, fabs
-from libc.stdint cimport INT32_MAX, int32_t, int64_t, uint8_t
+from libc.stdint cimport INT32_MAX, int32_t, uint8_t
 from libc.string cimport memset
 
 from images.buffers cimport buffer_of, memory_of
-from images.frames cimport (CROP_TASK_NUMBERS, Conversion, Region, convert_regions, dense_bytes,
-                            frames_of, run_conversion, unite)
-from images.resize cimport Picture, ResizeJob, first_of, run_resize, set_room, stop_of
+from images.frames cimport (CROP_SERIAL_NUMBERS, CROP_TASK_NUMBERS, Conversion, Region,
+                            convert_regions, dense_bytes, frames_of, run_conversion, unite)
 from images.structs cimport (CROP_CHANNELS, CROP_COLUMNS, CROP_ROWS, CROP_TRIANGLES, CROP_YUV,
-                             RESIZE_BITS, RESIZE_ROWS, WARP_SAMPLES, YUV_SPARE, Axis, CropPixels,
-                             CropTarget, FilterAxis, Frame, ResizeAxis, ResizePair, Warp, Yuv,
-                             crop_axis_hull, crop_axis_limit, crop_axis_set, crop_within,
-                             filter_axis_of, filter_bits, filter_pairs, filter_span, filter_weights)
+                             WARP_SAMPLES, YUV_SPARE, Axis, CropPixels, CropTarget, Frame, Warp,
+                             Yuv, crop_axis_hull, crop_axis_limit, crop_axis_set, crop_within)
 from images.table cimport ImageTable
 from roicy._kernels.isa cimport tables
 from simd.structs cimport ASSERT, ROWS_RUN, Interval, Lines, Source, Strip, Sums
@@ -35,9 +30,6 @@ cdef enum:
     CROP_COLUMNS_AT_ONCE = 768     # output columns whose spans are made: bounds memory # no record
     CROP_CONVERTED = 65536         # bytes of converted rows that a strip is summed of  # no record
     CROP_OVERLAP = 75              # percent of a frame in boxes, to convert it at first # R403
-    CROP_SERIAL_NUMBERS = 262144   # numbers of a result for one thread alone: BRIEF    # no record
-    TAPS_AT_ONCE = 1 << 18         # that are computed without a look for signals: 10 ms # no record
-    RESIZE_TASKS = 2               # tasks of a thread where there are few boxes        # no record
     WARP_COST = 3                  # cost of a number of a turned crop; upright: 1      # no record
 
 cdef enum:
@@ -503,172 +495,3 @@ def crop(frames, place, pixels, options, out):
         plan_conversion(job, &call.conversion, frames.count, kept)
     divide(job)
     run_call(compute, &call, nanoseconds_of_crop(&call))
-
-
-cdef inline int step_aside(Py_ssize_t *computed, int32_t taps) except -1:
-    """Let other threads have Python's lock now and then, and see whether Ctrl-C ends the call.
-
-    computed: the taps since the last time; an output pixel without taps takes some time, too.
-    """
-    computed[0] += taps + 1
-    if computed[0] > TAPS_AT_ONCE:
-        computed[0] = 0
-        with nogil:
-            pass
-        PyErr_CheckSignals()
-    return 0
-
-
-def taps_of(int32_t extent, double low, double high, int32_t count, int filter, bint wide):
-    """Return how many taps an output pixel of an axis has at most, the bits after the point of
-    weights, whether these are wide, and all spans and pairs of taps.
-
-    The pixels from `low` to `high` of `extent` become `count`.  filter: of filters.h; wide: whether
-    weights are Pillow's, and not PyTorch's.
-    """
-    cdef list kept = []
-    cdef FilterAxis axis = filter_axis_of(low, high, extent, count, filter)
-    cdef int32_t *spans = <int32_t*>memory_of(kept, 2 * count * sizeof(int32_t), False)
-    cdef int32_t i, most = 0
-    cdef int bits = RESIZE_BITS
-    cdef double largest = 0
-    cdef Py_ssize_t each, computed = 0
-    cdef ResizePair *pairs
-    cdef double *weights
-    for i in range(count):
-        filter_span(&axis, i, spans + 2 * i)
-        step_aside(&computed, 0)
-        most = max(most, spans[2 * i + 1])
-    each = (<Py_ssize_t>most + 1) // 2
-    pairs = <ResizePair*>memory_of(kept, count * each * sizeof(ResizePair), True)
-    weights = <double*>memory_of(kept, (<Py_ssize_t>most + 1) * sizeof(double), False)
-    if not wide:
-        for i in range(count):
-            largest = max(largest, filter_weights(&axis, i, spans + 2 * i, weights))
-            step_aside(&computed, spans[2 * i + 1])
-        bits = filter_bits(largest)
-    for i in range(count):
-        filter_weights(&axis, i, spans + 2 * i, weights)
-        filter_pairs(weights, spans[2 * i + 1], bits, wide, pairs + i * each)
-        step_aside(&computed, spans[2 * i + 1])
-    return most, bits, wide, kept[0], kept[1]
-
-
-cdef struct WholeResize:           # a call: pixels that are converted, and boxes
-    Conversion conversion
-    ResizeJob job
-
-
-cdef int compute_resize(void *given, Team *team) noexcept nogil:
-    cdef WholeResize *call = <WholeResize*>given
-    return run_conversion(&call.conversion, team) or run_resize(&call.job, team)
-
-
-cdef int set_axis(ResizeAxis *axis, int32_t count, int64_t table, list axis_tables) except -1:
-    """table: of `axis_tables`, or below 0 for an axis that keeps its pixels."""
-    axis.count, axis.taps, axis.spans, axis.pairs = count, 0, NULL, NULL
-    if table >= 0:
-        axis.taps, axis.bits, axis.wide, spans, pairs = axis_tables[table]
-        axis.spans = <const int32_t*>PyBytes_AsString(spans)
-        axis.pairs = <const ResizePair*>PyBytes_AsString(pairs)
-    return 0
-
-
-cdef double set_pictures(
-        ResizeJob *job, const Frame *frames, Region *regions, const int64_t[:, ::1] rows,
-        list axis_tables, list kept) except -1:
-    """Boxes, and what they read of each frame; return about how many numbers are summed."""
-    cdef Picture *picture = <Picture*>memory_of(kept, job.count * sizeof(Picture), True)
-    cdef Region region
-    cdef Py_ssize_t k
-    cdef double cost = 0, across
-    job.pictures = picture
-    for k in range(job.count):
-        picture.frame = region.frame = frames + rows[k, 0]
-        picture.at_y, picture.at_x = rows[k, 1], rows[k, 2]
-        set_axis(&picture.y, <int32_t>rows[k, 3], rows[k, 5], axis_tables)
-        set_axis(&picture.x, <int32_t>rows[k, 4], rows[k, 6], axis_tables)
-        picture.y_first, picture.divided = rows[k, 7] != 0, rows[k, 8] != 0
-        picture.top, picture.left = <int32_t>rows[k, 9], <int32_t>rows[k, 10]
-        region.low[0] = <int32_t>picture.at_y + first_of(&picture.y, 0)
-        region.stop[0] = <int32_t>picture.at_y + stop_of(&picture.y, picture.y.count - 1)
-        region.low[1] = <int32_t>(picture.at_x + first_of(&picture.x, 0)) & ~1
-        region.stop[1] = <int32_t>picture.at_x + stop_of(&picture.x, picture.x.count - 1)
-        across = region.stop[1] - region.low[1] if picture.y_first else picture.x.count
-        cost += <double>picture.y.count * across * (2 + picture.y.taps)
-        across = picture.y.count if picture.y_first else region.stop[0] - region.low[0]
-        cost += across * picture.x.count * picture.x.taps
-        if regions != NULL:
-            unite(regions + rows[k, 0], &region)
-        picture += 1
-    return cost * job.channels / 8
-
-
-cdef int divide_resize(ResizeJob *job, double cost) except -1:
-    """Divide boxes into tasks: few, since neighbours read some rows twice, and blocks of rows that
-    are not full cost as much as full ones.
-    """
-    cdef const ResizeAxis *y = &job.pictures[0].y
-    cdef Py_ssize_t rows = max(job.height, stop_of(y, y.count - 1) - first_of(y, 0))
-    if cost < CROP_SERIAL_NUMBERS:
-        job.threads = 1
-    job.parts = <Py_ssize_t>(cost / job.count / CROP_TASK_NUMBERS) + 1
-    if job.threads > 1 and job.count < RESIZE_TASKS * job.threads:
-        job.parts = max(job.parts, (RESIZE_TASKS * job.threads + job.count - 1) // job.count)
-    job.parts = min(job.parts, rows // RESIZE_ROWS + 1, <Py_ssize_t>job.height)
-    return 0
-
-
-def resize(frames, const int64_t[:, ::1] rows, list axis_tables, target, out, int threads):
-    """Resize boxes of frames as Pillow does.
-
-    rows: (K, 11) of frame, y and x of its pixel (0, 0), height, width, which of `axis_tables` have
-    their taps, whether y is first, whether colours are divided by alpha, and where it begins in
-    the result; target: as in roicy/cropping/resizing.py; out: written to.
-    """
-    cdef WholeResize call
-    cdef const Frame *sources
-    cdef Yuv yuv
-    cdef ResizeJob *job = &call.job
-    cdef Region *regions = NULL
-    cdef list kept = []
-    cdef Py_buffer *view
-    cdef Py_ssize_t k
-    cdef double cost
-    cdef int c, itemsize
-    memset(&call, 0, sizeof(call))
-    job.table = call.conversion.table = <const ImageTable*>tables.images
-    job.threads = threads
-    sources = frames_of(kept, frames, &yuv)
-    job.pitch = 1 if frames.planar else frames.channels
-    job.channels = <int>len(target.places)
-    job.planes = job.channels if frames.planar else 1
-    view = buffer_of(kept, out, b"fHBb", 0)
-    job.out, job.stride_k, job.count = <char*>view.buf, view.strides[0], view.shape[0]
-    itemsize = <int>view.itemsize
-    view = buffer_of(kept, target.rows, b"ilq", sizeof(Py_ssize_t))
-    job.target.rows, job.height = <const Py_ssize_t*>view.buf, <int32_t>view.shape[0]
-    view = buffer_of(kept, target.columns, b"ilq", sizeof(Py_ssize_t))
-    job.target.columns, job.target.run, job.width = (
-        <const Py_ssize_t*>view.buf, target.run, target.width)
-    job.target.stride, job.target.itemsize = target.stride, itemsize
-    job.target.repeats, job.target.repeat_stride = target.repeats, target.repeat_stride
-    job.target.copied = target.copied and not frames.planar
-    view = buffer_of(kept, target.table, b"fHBb", itemsize)
-    for c in range(job.channels):
-        job.target.places[c] = target.places[c]
-        job.target.tables[c] = <const char*>view.buf + c * view.strides[0]
-    if job.count == 0 or job.channels == 0:
-        return
-    if frames.yuv is not None:
-        regions = <Region*>memory_of(kept, frames.count * sizeof(Region), True)
-    cost = set_pictures(job, sources, regions, rows, axis_tables, kept)
-    if regions != NULL:
-        sources = convert_regions(&call.conversion, regions, frames.count, threads, kept)
-        for k in range(job.count):
-            (<Picture*>job.pictures)[k].frame = sources + rows[k, 0]
-    set_room(job)
-    divide_resize(job, cost)
-    if regions != NULL:
-        cost = INFINITY
-    run_call(compute_resize, &call, cost * BRIEF / CROP_SERIAL_NUMBERS)

@@ -11,6 +11,7 @@ from threads cimport Team, run_tasks
 from tuning cimport TASKS_PER_THREAD
 
 cdef enum:
+    CROP_SERIAL_NUMBERS = 262144   # numbers of a result for one thread alone: BRIEF    # no record
     CROP_TASK_NUMBERS = 1 << 26    # of a task at most, times their cost: 0.2 s         # no record
 
 

@@ -613,7 +613,7 @@ cdef Status start() noexcept with gil:
     """Look up what is decided in Python, and fill what ONNX Runtime asks for."""
     global claims_of, table
     try:
-        from roicy.compat.onnx._table import TABLE
+        from roicy.compat.onnx._ops import TABLE
         from roicy.onnxruntime._claims import Claims
         table, claims_of = TABLE, Claims
         make_domains()

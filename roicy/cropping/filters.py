@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 
-from .._kernels import crop as _crop
+from .._kernels import resize as _resize
 
 FILTERS = ("box", "bilinear", "hamming", "bicubic", "lanczos")  # as in pyx/images/filters.h
 OF_TORCH = ("bilinear", "bicubic", "lanczos")
@@ -21,8 +21,8 @@ def taps(extent: int, low: float, high: float, count: int, filter: int, wide: bo
     """
     # An output pixel spans so many pixels, and a filter is at most six of these wide.
     if 6 * max(high - low, count) > MOST_TAPS:
-        return _crop.taps_of(extent, low, high, count, filter, wide)
+        return _resize.taps_of(extent, low, high, count, filter, wide)
     return _kept(extent, low, high, count, filter, wide)
 
 
-_kept = functools.lru_cache(KEPT)(_crop.taps_of)
+_kept = functools.lru_cache(KEPT)(_resize.taps_of)

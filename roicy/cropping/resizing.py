@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .._checks import _arguments
-from .._kernels import crop as _crop
+from .._kernels import resize as _resize
 from .._machine import _memory, _threads
 from . import arguments, filters
 
@@ -229,7 +229,7 @@ def resize(
         pictures = _pictures(rows.images.tolist(), axes, where, rule, straight)
         for k, (group, first, stop) in itertools.product(range(together), _groups(given, count)):
             some = target.of(k, first, stop)
-            _crop.resize(group, pictures[0][k::together].copy(), pictures[1], some, part, threads)
+            _resize.resize(group, pictures[0][k::together].copy(), pictures[1], some, part, threads)
         content, fit = None, "stretch"  # of an overview
     return result if out is None else out
 

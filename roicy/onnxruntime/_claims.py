@@ -11,7 +11,7 @@ from .. import _cpu
 from .._kernels.plan import Arguments
 from .._machine import _threads
 from ..compat.onnx import Pooling
-from ..compat.onnx._table import TABLE, OnnxOp
+from ..compat.onnx._ops import TABLE, OnnxOp
 from . import get_ep_name
 from ._attention import attentions
 from ._labelling import labellings

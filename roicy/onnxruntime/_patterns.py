@@ -14,7 +14,7 @@ import numpy as np
 from .. import multiscale, operators
 from .._table import sampled
 from ..compat.onnx._node import of_levels
-from ..compat.onnx._table import TABLE, levels_of
+from ..compat.onnx._ops import TABLE, levels_of
 
 FLOAT, INT64, FLOAT16, DOUBLE = 1, 7, 10, 11  # element types of ONNX
 STEPS = 300  # of a Walk, for each node; exported models need up to 30

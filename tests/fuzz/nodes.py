@@ -13,7 +13,7 @@ try:
 except ImportError:
     onnxruntime = None
 
-from roicy.compat.onnx._table import TABLE
+from roicy.compat.onnx._ops import TABLE
 
 from .judged import ISAS, bits, using
 from .strings import COORDINATES, FINITE, values

@@ -25,7 +25,7 @@ from onnx_models import (
 )
 
 from roicy.compat import onnx as compat
-from roicy.compat.onnx._table import levels_of
+from roicy.compat.onnx._ops import levels_of
 from roicy.onnxruntime._report import told
 
 CORNERS = "Slice (some#, one, five, one, one)"

@@ -23,7 +23,7 @@ from onnx_models import (
 import roicy
 from roicy import onnxruntime as provider
 from roicy.compat import onnx as compat
-from roicy.compat.onnx._table import TABLE
+from roicy.compat.onnx._ops import TABLE
 
 inputs = pytest.fixture(box_inputs)
 no_python = pytest.fixture(without_python)

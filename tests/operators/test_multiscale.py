@@ -17,7 +17,7 @@ from conftest import (
 
 import roicy
 from roicy import _cpu
-from roicy.compat.onnx._table import levels_of
+from roicy.compat.onnx._ops import levels_of
 from roicy.compat.torchvision import MultiScaleRoIAlign
 
 IMAGE = (256, 320)

@@ -27,7 +27,7 @@ from conftest import (
 )
 
 import roicy
-from roicy._kernels import isa as tables
+from roicy._kernels.plan import narrow
 from roicy._machine import _memory
 
 try:
@@ -247,7 +247,7 @@ def test_rounding(small, isa, threads):
     for count in (*range(20), len(values) - 1):
         given = values[len(values) - count :] if count < 20 else values[:count]
         out = np.full(count + 1, 77, f"u{small.itemsize}")
-        tables.narrow(given, out[:count].view(np.uint8), ord(small.char), threads)
+        narrow(given, out[:count].view(np.uint8), ord(small.char), threads)
         wanted = expected[len(values) - count :] if count < 20 else expected[:count]
         numbers = ~np.isnan(given)
         np.testing.assert_array_equal(out[:count][numbers], wanted.view(out.dtype)[numbers])

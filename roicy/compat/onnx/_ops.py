@@ -125,13 +125,13 @@ def _pooling(operator: _table.Operator, rule: Any) -> Callable[..., Any]:
     return prepare
 
 
-_ROI_ALIGN = _pooling(_table.ROI_ALIGN, _table.sampled)
-_ROI_ALIGN_MAX = _pooling(_table.ROI_ALIGN_MAX, _table.single_samples)
+_roicy_roi_align = _pooling(_table.ROI_ALIGN, _table.sampled)
+_roicy_roi_align_max = _pooling(_table.ROI_ALIGN_MAX, _table.single_samples)
 
 
 def _mmcv_roi_align(mode: str, **given: Any) -> Callable[..., Any]:
     mean = _one_of("mode", mode, ("avg", "max")) == "avg"
-    pooling: Callable[..., Any] = (_ROI_ALIGN if mean else _ROI_ALIGN_MAX)(**given)
+    pooling: Callable[..., Any] = (_roicy_roi_align if mean else _roicy_roi_align_max)(**given)
     return pooling
 
 
@@ -208,7 +208,7 @@ BINS = {"output_height": 1, "output_width": 1}
 POOL = {**BINS, "spatial_scale": [1.0]}
 SAMPLED = {**POOL, "sampling_ratio": 0}
 ROTATED = {**BINS, "sampling_ratio": 0, "spatial_scale": 1.0}
-ROI_ALIGN = {**ROTATED, "mode": "avg"}
+WITH_MODE = {**ROTATED, "mode": "avg"}
 LEVELS = {
     **BINS, "scales": list, "sampling_ratio": 0, "aligned": 0, "canonical_scale": 224.0,
     "canonical_level": 4,
@@ -220,7 +220,7 @@ EXTRACTED = {
 }  # fmt: skip
 
 _ROI_ALIGN_16 = OnnxOp(
-    _roi_align, {**ROI_ALIGN, "coordinate_transformation_mode": "half_pixel"}, inputs=3
+    _roi_align, {**WITH_MODE, "coordinate_transformation_mode": "half_pixel"}, inputs=3
 )
 _MAX_ROI_POOL = OnnxOp(
     _max_roi_pool, {"pooled_shape": list, "spatial_scale": 1.0},
@@ -249,8 +249,8 @@ _MMCV = {
     "MMCVRoIAlignRotated": OnnxOp(_roi_align_rotated, {**ROTATED, "aligned": 1, "clockwise": 0}),
 }
 _ROICY = {
-    "RoIAlign": OnnxOp(_ROI_ALIGN, {**SAMPLED, "aligned": 0}),
-    "RoIAlignMax": OnnxOp(_ROI_ALIGN_MAX, {**SAMPLED, "aligned": 0, "products": 0}),
+    "RoIAlign": OnnxOp(_roicy_roi_align, {**SAMPLED, "aligned": 0}),
+    "RoIAlignMax": OnnxOp(_roicy_roi_align_max, {**SAMPLED, "aligned": 0, "products": 0}),
     "PSRoIAlign": OnnxOp(
         _pooling(_table.PS_ROI_ALIGN, functools.partial(_table.sampled, aligned=True)), SAMPLED,
         _divided,
@@ -278,7 +278,7 @@ _OPENVINO = {
 # (domain, operator): what it is, by the opset version from which on it is that
 TABLE: dict[tuple[str, str], dict[int, OnnxOp]] = {
     ("", "RoiAlign"): {
-        10: OnnxOp(_roi_align_10, ROI_ALIGN, inputs=3), 16: _ROI_ALIGN_16, 22: _ROI_ALIGN_16,
+        10: OnnxOp(_roi_align_10, WITH_MODE, inputs=3), 16: _ROI_ALIGN_16, 22: _ROI_ALIGN_16,
     },
     ("", "MaxRoiPool"): {1: _MAX_ROI_POOL, 22: _MAX_ROI_POOL},
     ("com.microsoft", "CropAndResize"): {1: _CROP_AND_RESIZE},
