@@ -26,6 +26,7 @@ from torch.utils._pytree import tree_leaves, tree_map
 from .._checks import _arguments
 from . import _masks, _patches, _tensors
 
+FLOATS = torch.float32, torch.float64, *_tensors.HALVES
 FEW_PIXELS = 128  # rows and columns of pictures for which PyTorch adds in another order
 LARGEST = float(np.finfo(np.float32).max)
 
@@ -53,6 +54,7 @@ class _Call:
     def enlarge(self) -> Tensor:
         """Return what PyTorch gives."""
         if self.real is None:
+            _tell("all of their numbers are read")
             self.real = interpolate(_real(self.source), self.size, mode=self.mode)
             if self.weights is not None:
                 self.real *= self.weights
@@ -181,11 +183,12 @@ def _weighted(tensor: Enlarged, weights: Any) -> Any:
     call, maps = tensor.roicy_part.call, tensor.roicy_part.maps
     if not _is_whole(tensor) or call.weights is not None or maps.numel() != call.maps.numel():
         return NotImplemented
-    if not _is_of_cpu(weights, torch.float32) or weights.shape != (*maps.shape[:-2], 1, 1):
+    if not _is_of_cpu(weights, maps.dtype) or weights.shape != (*maps.shape[:-2], 1, 1):
         return NotImplemented
     if not ((weights >= 0) & (weights <= 1)).all():
         return NotImplemented
-    call.weights = weights.detach().clone().reshape(*call.maps.shape[:2], 1, 1)
+    dtype = torch.promote_types(maps.dtype, torch.float32)
+    call.weights = weights.detach().clone().to(dtype).reshape(*call.maps.shape[:2], 1, 1)
     return tensor
 
 
@@ -352,35 +355,37 @@ class _Deferred(TorchFunctionMode):
         **more: Any,
     ) -> _Call | None:  # fmt: skip
         """Return a call that can wait, or None."""
-        if type(size) not in (tuple, list, torch.Size) or len(size) != 2:
-            return None
-        if not all(type(one) is int and 0 < one <= _arguments.MOST_PIXELS for one in size):
-            return None
-        if scale_factor is not None or recompute_scale_factor is not None or antialias or more:
-            return None
-        if align_corners or mode not in ("bilinear", "nearest"):
-            return None
-        if mode == "nearest" and align_corners is not None:
-            return None
-        if type(input) is Enlarged:
-            outer = input.roicy_part.call
-            if outer.real is not None or outer.via is not None or outer.weights is not None:
-                return None
-            if outer.mode != mode:
-                return None
-            if mode == "nearest" or any(map(int.__lt__, outer.size, outer.maps.shape[-2:])):
-                return None
-        elif type(input) is Tensor and input.dtype in _tensors.HALVES:
-            _tell_of(input.dtype)
-            return None
-        elif not _are_maps(input) or any(_overlap(_memory(input), one) for one in self.shared):
-            return None
-        if input.dim() != 4 or 0 in input.shape or (mode == "bilinear" and sum(size) <= FEW_PIXELS):
-            return None
+        is_known = (
+            type(size) in (tuple, list, torch.Size)
+            and len(size) == 2
+            and all(type(one) is int and 0 < one <= _arguments.MOST_PIXELS for one in size)
+            and scale_factor is recompute_scale_factor is None
+            and not (antialias or align_corners or more)
+            and (mode == "bilinear" or (mode == "nearest" and align_corners is None))
+        )
+        if not is_known:
+            return _tell("interpolate has arguments that roicy does not take")
+        if not self._is_free(input, mode) or input.dim() != 4 or 0 in input.shape:
+            return _tell(
+                "they are on a GPU, need gradients, or roicy cannot know who else has them"
+            )
+        maps = input.roicy_part.maps if type(input) is Enlarged else input
         if mode == "nearest":
-            return _Nearest(input, size, mode)
-        is_exact = _is_exact(min(input.shape[1], 5), torch.get_num_threads() == 1)
-        return _Call(input, size, mode) if is_exact else None
+            is_taken = _are_rows(maps)
+            return _Nearest(input, size, mode) if is_taken else _tell("their channels lie together")
+        if _patches.PROJECTS["transformers"].inexact or _rounds_alike(maps, size):
+            return _Call(input, size, mode)
+        return _tell(f"{maps.dtype} is rounded in another way there, unless exact=False is given")
+
+    def _is_free(self, input: Any, mode: Any) -> bool:
+        """Whether maps are read as they are, once they are needed."""
+        if type(input) is not Enlarged:
+            shared = any(_overlap(_memory(input), one) for one in self.shared)
+            return _is_of_cpu(input, *FLOATS) and not shared
+        outer = input.roicy_part.call
+        is_alone = outer.real is outer.via is outer.weights is None
+        is_larger = all(map(int.__ge__, outer.size, outer.maps.shape[-2:]))
+        return is_alone and is_larger and outer.mode == mode == "bilinear"
 
     def _settle(self, changed: Any) -> None:
         """Enlarge what is read from any of the tensors that are about to change."""
@@ -392,10 +397,9 @@ class _Deferred(TorchFunctionMode):
 
 
 @functools.cache
-def _tell_of(dtype: torch.dtype) -> None:
-    """Say once that maps of a type are left to PyTorch."""
-    text = "maps are enlarged by PyTorch, which rounds each number to that type"
-    _patches.log("info", f"{dtype}: {text}")
+def _tell(why: str) -> None:
+    """Say once why maps are left to PyTorch."""
+    _patches.log("info", f"maps are enlarged by PyTorch: {why}")
 
 
 def _memory(tensor: Any) -> tuple[int, int]:
@@ -437,21 +441,27 @@ def _written(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     return args[0] if is_first and not isinstance(func, torch._ops.OpOverload) else (args, kwargs)
 
 
-def _is_of_cpu(value: Any, dtype: torch.dtype) -> bool:
-    """Whether NumPy can have a tensor of a type, which nothing else follows."""
+def _is_of_cpu(value: Any, *dtypes: torch.dtype) -> bool:
+    """Whether NumPy can have a tensor of some types, which nothing else follows."""
     return (
         type(value) is Tensor
         and value.device.type == "cpu"
         and value.layout is torch.strided
-        and value.dtype is dtype
+        and value.dtype in dtypes
         and not (value.requires_grad and torch.is_grad_enabled())
         and not value.is_neg()
         and not torch._C._functorch.is_functorch_wrapped_tensor(value)
     )
 
 
-def _are_maps(value: Any) -> bool:
-    """Whether roicy takes maps, and PyTorch adds in the same order."""
-    if not _is_of_cpu(value, torch.float32) or value.dim() != 4 or not value.is_contiguous():
+def _are_rows(maps: Tensor) -> bool:
+    """Whether the numbers of each map lie together."""
+    if maps.shape[1] > 3 and maps.is_contiguous(memory_format=torch.channels_last):
         return False
-    return value.shape[1] <= 3 or not value.is_contiguous(memory_format=torch.channels_last)
+    return maps.is_contiguous()
+
+
+def _rounds_alike(maps: Tensor, size: Any) -> bool:
+    """Whether PyTorch adds the numbers of maps in the same order."""
+    is_plain = maps.dtype is torch.float32 and _are_rows(maps) and sum(size) > FEW_PIXELS
+    return is_plain and _is_exact(min(maps.shape[1], 5), torch.get_num_threads() == 1)

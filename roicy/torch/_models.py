@@ -278,7 +278,7 @@ _Models(
 _Models("ultralytics", r"ultralytics\.nn\.modules\.utils", _NAME)
 
 
-def patch_transformers() -> AbstractContextManager[None]:
+def patch_transformers(*, exact: bool = True) -> AbstractContextManager[None]:
     """Have transformers compute deformable attention, labels and masks by roicy on the CPU.
 
     What its models and processors call is exchanged for the whole process and until the context
@@ -294,6 +294,14 @@ def patch_transformers() -> AbstractContextManager[None]:
     `post_process_instance_segmentation`, `post_process_panoptic_segmentation` and
     `post_process_masks` run as they are, but maps are enlarged to pictures only where their numbers
     are needed.  The page "Masks and labels" lists the classes, and what stays with PyTorch.
+
+    Parameters
+    ----------
+    exact : bool, optional
+        Whether PyTorch enlarges what it rounds otherwise than roicy, so that labels and masks are
+        its own.  With False roicy takes maps of float16, bfloat16 and float64, and of any strides.
+        A label may then differ where two classes are as near as PyTorch rounds.  That holds for all
+        threads while such a context is open.
 
     Returns
     -------
@@ -316,7 +324,7 @@ def patch_transformers() -> AbstractContextManager[None]:
         with roicy.torch.patch_transformers():
             outputs = model(**inputs)
     """
-    return _patches.patched("transformers")
+    return _patches.patched("transformers", exact)
 
 
 def patch_mmcv() -> AbstractContextManager[None]:

@@ -19,7 +19,7 @@ from typing import Any
 
 PROJECTS: dict[str, Project] = {}
 _lock = threading.RLock()
-_installed: list[Project] = []
+_installed: list[tuple[Project, bool]] = []
 
 
 def _after_fork() -> None:
@@ -41,10 +41,15 @@ def log(level: str, text: str) -> None:
 
 
 class Project:
-    """A project that can be patched; modules: a pattern of the names of modules that it has."""
+    """A project that can be patched.
+
+    modules : a pattern of the names of modules that it has
+    wanted : how many want it patched
+    inexact : how many of them take results that PyTorch rounds otherwise
+    """
 
     def __init__(self, name: str, modules: str):
-        self.name, self.modules, self.wanted = name, re.compile(modules), 0
+        self.name, self.modules, self.wanted, self.inexact = name, re.compile(modules), 0, 0
         PROJECTS[name] = self
 
     def patch(self, module: Any) -> None:
@@ -96,9 +101,10 @@ class _Finder:
 _finder: Any = _Finder()
 
 
-def _begin(project: Project) -> None:
+def _begin(project: Project, exact: bool) -> None:
     with _lock:
         project.wanted += 1
+        project.inexact += not exact
         try:
             if _finder not in sys.meta_path:
                 sys.meta_path.insert(0, _finder)
@@ -106,13 +112,14 @@ def _begin(project: Project) -> None:
                 if project.modules.fullmatch(name):
                     project.patch(module)
         except BaseException:
-            _end(project)
+            _end(project, exact)
             raise
 
 
-def _end(project: Project) -> None:
+def _end(project: Project, exact: bool) -> None:
     with _lock:
         project.wanted -= 1
+        project.inexact -= not exact
         if not project.wanted:
             project.restore()
         if _finder in sys.meta_path and not any(one.wanted for one in PROJECTS.values()):
@@ -120,15 +127,15 @@ def _end(project: Project) -> None:
 
 
 @contextlib.contextmanager
-def patched(name: str) -> Iterator[None]:
+def patched(name: str, exact: bool = True) -> Iterator[None]:
     """Have a project patched in a context."""
     _require(name)
     project = PROJECTS[name]
-    _begin(project)
+    _begin(project, exact)
     try:
         yield
     finally:
-        _end(project)
+        _end(project, exact)
 
 
 def _require(name: str) -> None:
@@ -139,7 +146,7 @@ def _require(name: str) -> None:
 class _Installed:
     """What `install` returns: at its end as a context, it undoes what that call did."""
 
-    def __init__(self, projects: list[Project]):
+    def __init__(self, projects: list[tuple[Project, bool]]):
         self.projects = projects
 
     def __enter__(self) -> None:
@@ -149,19 +156,21 @@ class _Installed:
         _uninstall(self.projects)
 
 
-def install(*projects: str) -> AbstractContextManager[None]:
+def install(*projects: str, exact: bool = True) -> AbstractContextManager[None]:
     """Have models of other projects computed by roicy on the CPU, for good.
 
     Modules that are imported later are patched, too, so a server calls this once, and first.  A
     further call for the same projects changes nothing.  The logger ``roicy.torch`` says at level
-    INFO what is exchanged, and as a WARNING what has a known name and is left alone, since it is
-    not the definition that roicy knows.
+    INFO what is exchanged, and why PyTorch enlarges some maps all the same, and as a WARNING what
+    has a known name and is left alone, since it is not the definition that roicy knows.
 
     Parameters
     ----------
     *projects : str
         Of "transformers", "mmcv", "groundingdino", "detrex", "rfdetr", "ultralytics" and
         "torchvision"; by default all of them, whether they are installed or not.
+    exact : bool, optional
+        As in :func:`patch_transformers`.
 
     Returns
     -------
@@ -190,15 +199,15 @@ def install(*projects: str) -> AbstractContextManager[None]:
         if name not in PROJECTS:
             raise ValueError(f"projects: {name!r}, expected one of {', '.join(PROJECTS)}")
         _require(name)
-    begun: list[Project] = []
+    begun: list[tuple[Project, bool]] = []
     with _lock:
         try:
             for name in projects or PROJECTS:
-                project = PROJECTS[name]
-                if project not in _installed:
-                    _begin(project)
-                    _installed.append(project)
-                    begun.append(project)
+                one = PROJECTS[name], exact
+                if one not in _installed:
+                    _begin(*one)
+                    _installed.append(one)
+                    begun.append(one)
         except BaseException:
             _uninstall(begun)
             raise
@@ -217,9 +226,9 @@ def uninstall() -> None:
     _uninstall(_installed)
 
 
-def _uninstall(projects: list[Project]) -> None:
+def _uninstall(projects: list[tuple[Project, bool]]) -> None:
     with _lock:
-        for project in list(projects):
-            if project in _installed:
-                _installed.remove(project)
-                _end(project)
+        for one in list(projects):
+            if one in _installed:
+                _installed.remove(one)
+                _end(*one)

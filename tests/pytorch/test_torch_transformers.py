@@ -269,16 +269,93 @@ def test_attributes():
     assert not any(hasattr(torch.Tensor, name) for name in _enlarged.Enlarged.__annotations__)
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
-def test_halves_are_told(dtype, caplog):
-    _enlarged._tell_of.cache_clear()
+LEFT = {  # changes of maps, arguments of interpolate, and what is said
+    "float16": (lambda maps: maps.half(), {}, "torch.float16 is rounded in another way"),
+    "bfloat16": (lambda maps: maps.bfloat16(), {}, "torch.bfloat16 is rounded in another way"),
+    "strides": (lambda maps: maps.mT, {}, "torch.float32 is rounded in another way"),
+    "gradients": (lambda maps: maps.requires_grad_(), {}, "need gradients"),
+    "corners": (lambda maps: maps, {"align_corners": True}, "arguments that roicy does not take"),
+    "nearest": (lambda maps: maps.mT, {"mode": "nearest"}, "their channels lie together"),
+}
+
+
+@pytest.mark.parametrize("which", LEFT)
+def test_what_is_left_is_told(which, caplog):
+    change, given, said = LEFT[which]
+    _enlarged._tell.cache_clear()
     with caplog.at_level("INFO", "roicy"):
         for _ in range(2):
-            maps = smooth((2, 7, 24, 31)).to(dtype)
-            _enlarged.call(torch.nn.functional.interpolate, maps, (150, 151), mode="bilinear")
-    told = [one.getMessage() for one in caplog.records if "enlarged by PyTorch" in one.getMessage()]
-    assert len(told) == 1
-    assert str(dtype) in told[0]
+            maps, given = change(smooth((2, 7, 24, 31))), {"mode": "bilinear", **given}
+            _enlarged.call(interpolate, maps, (150, 151), **given)
+    (told,) = [one.getMessage() for one in caplog.records]
+    assert told.startswith("maps are enlarged by PyTorch: ")
+    assert said in told
+
+
+def test_all_numbers_are_told(caplog):
+    _enlarged._tell.cache_clear()
+    with caplog.at_level("INFO", "roicy"):
+        _enlarged.call(interpolate, smooth((2, 7, 24, 31)), (150, 151), mode="bilinear")
+    assert len(caplog.records) == EXACT
+
+
+INEXACT = {  # maps that PyTorch rounds otherwise, and the share of labels that may differ
+    "float16": (lambda maps: maps.half(), 0.003),
+    "bfloat16": (lambda maps: maps.bfloat16(), 0.02),
+    "float64": (lambda maps: maps.double(), 0),
+    "strides": (lambda maps: maps.mT.contiguous().mT, 1e-4),
+    "channels last": (lambda maps: maps.to(memory_format=torch.channels_last), 1e-4),
+}
+
+
+@pytest.mark.parametrize("which", INEXACT)
+def test_inexact(which, enlarged):
+    """Labels of all types and strides are those of their numbers in float32 or float64."""
+    change, most = INEXACT[which]
+    maps = change(smooth((2, 7, 24, 31)))
+    wide = torch.promote_types(maps.dtype, torch.float32)
+    sizes, process = [(150, 203), (60, 44)], segformer().post_process_semantic_segmentation
+    expected = process(SimpleNamespace(logits=maps), sizes)
+    with rt.patch_transformers(), rt.patch_transformers(exact=False):
+        found = process(SimpleNamespace(logits=maps), sizes)
+        with rt.patch_transformers():  # another one does not end it
+            assert_same(process(SimpleNamespace(logits=maps), sizes), found)
+    assert not enlarged
+    for i, one in enumerate(found):
+        values = interpolate(maps[i : i + 1].to(wide).contiguous(), sizes[i], mode="bilinear")[0]
+        reached = values.gather(0, one[None])[0]
+        torch.testing.assert_close(reached, values.amax(0), rtol=0, atol=1e-5)
+        assert (one != expected[i]).float().mean() <= most
+    with rt.patch_transformers():
+        assert_same(process(SimpleNamespace(logits=maps), sizes), expected)
+
+
+@pytest.mark.parametrize("family", ["queries", "instances", "panoptic"])
+def test_inexact_queries(family, enlarged):
+    """Numbers of bfloat16 that are multiplied and compared, too."""
+    _, method, make, given = FAMILIES[family]
+    outputs = make()
+    for name, value in vars(outputs).items():
+        if isinstance(value, torch.Tensor):
+            setattr(outputs, name, value.bfloat16())
+    process = getattr(processors("maskformer")[0], method)
+    expected = process(outputs, target_sizes=SIZES, **given)
+    with rt.patch_transformers(exact=False):
+        found = process(outputs, target_sizes=SIZES, **given)
+    for one, other in zip(found, expected, strict=True):
+        one, other = (x if isinstance(x, torch.Tensor) else x["segmentation"] for x in (one, other))
+        assert one.dtype is other.dtype
+        assert (one != other).float().mean() < 0.02
+
+
+def test_inexact_is_installed():
+    project = rt._patches.PROJECTS["transformers"]
+    pytest.importorskip("transformers")
+    with rt.install("transformers"), rt.install("transformers", exact=False):
+        assert (project.wanted, project.inexact) == (2, 1)
+        rt.install("transformers", exact=False)
+        assert (project.wanted, project.inexact) == (2, 1)
+    assert (project.wanted, project.inexact) == (0, 0)
 
 
 @pytest.mark.parametrize("sizes", [SIZES[:1], [(0, 200)] * 2, [(-3, 200)] * 2, [(9.5, 200)] * 2, 7])
