@@ -6,12 +6,14 @@ import os
 import re
 import subprocess
 import sys
+import tracemalloc
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
 import roicy
+from roicy.bench.workloads import ALL
 
 ROOT = Path(__file__).parents[2]
 
@@ -373,6 +375,27 @@ def test_gate_counts_all_passes_and_layouts(gate, counter):
     directions = {tuple(name.split()[1:]) for name in counter.CALLS}
     for direction in ("forward", "backward", "backward_boxes"):
         assert {(direction, "NCHW"), (direction, "NHWC")} <= directions
+
+
+@pytest.mark.slow
+def test_results_are_not_copied(counter):
+    """The gate counts most calls with `out`.  Without it, a call takes no array like its result."""
+    kinds, seen = ("forward", "backward", "backward_boxes"), set()
+    for name, (_, smaller) in counter.CALLS.items():
+        workload, direction, layout = name.split()
+        if direction not in kinds or workload == "crop_nv12_letterbox":  # which converts the frame
+            continue
+        work = ALL[workload]._replace(**smaller)
+        call = work.call(roicy, work.arrays("float32"), direction, layout, False, 1)
+        call()
+        tracemalloc.start()
+        result = call()
+        held, most = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        if getattr(result, "nbytes", 0) > 50_000:
+            seen.add(workload)
+            assert most - held < result.nbytes / 2, name
+    assert len(seen) > 20
 
 
 def test_counter_reads_files_of_callgrind(counter):
