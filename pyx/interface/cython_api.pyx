@@ -83,16 +83,19 @@ cdef void list_parts(const Request *request, Part *parts) noexcept nogil:
     cdef bint of_pool = request.operation >= ROI_POOL
     cdef bint has_extra = request.operation == ROI_POOL_BACKWARD or not (forward or of_maps)
     cdef int size = request.itemsize, kind = c'f' if size == sizeof(float) else c'd'
-    parts[0] = Part(array_of(&request.maps, kind, size, 4),
-                    b"grad_input" if of_maps else b"input", of_maps, True)
-    parts[1] = Part(array_of(&request.bins, kind, size, 4),
-                    b"out" if forward else b"grad_output", forward, True)
-    parts[2] = Part(array_of(&request.boxes, kind, size, 2), b"boxes", False, True)
-    parts[3] = Part(array_of(&request.extra, kind, size, 2), b"grad_boxes",
-                    forward or not of_maps, has_extra or of_pool and request.extra.data != NULL)
+    parts[0].name = b"grad_input" if of_maps else b"input"
+    parts[0].array, parts[0].written = array_of(&request.maps, kind, size, 4), of_maps
+    parts[1].name = b"out" if forward else b"grad_output"
+    parts[1].array, parts[1].written = array_of(&request.bins, kind, size, 4), forward
+    parts[2].name = b"boxes"
+    parts[2].array, parts[2].written = array_of(&request.boxes, kind, size, 2), False
+    parts[3].name = b"argmax" if of_pool else b"grad_boxes"
+    parts[3].array = array_of(&request.extra, kind, size, 2)
     if of_pool:
         parts[3].array = array_of(&request.extra, c'i', sizeof(int32_t), 4)
-        parts[3].name = b"argmax"
+    parts[3].written = forward or not of_maps
+    parts[0].given = parts[1].given = parts[2].given = True
+    parts[3].given = has_extra or of_pool and request.extra.data != NULL
 
 
 cdef int check_extents(const Request *request, const Part *parts) noexcept nogil:
@@ -135,11 +138,12 @@ cdef int check_shapes(const Call *call, const Request *request, const Part *part
     cdef Py_ssize_t boxes = request.boxes.shape[0]
     cdef Py_ssize_t[4] of_bins = [boxes, call.channels, call.ph, call.pw]
     cdef Py_ssize_t[4] of_boxes = [boxes, 5, 1, 1]
-    cdef Text why, maps = spell_shape(request.maps.shape, 4)
-    why.at[0] = 0
+    cdef Text maps = spell_shape(request.maps.shape, 4)
+    cdef char[200] why             # a shape, and 80 letters
+    why[0] = 0
     if not parts[1].written:
-        snprintf(why.at, sizeof(why), ", for %zd boxes and input of shape %s", boxes, maps.at)
-    if check_shape(&parts[1], of_bins, why.at) < 0:
+        snprintf(why, sizeof(why), ", for %zd boxes and input of shape %s", boxes, maps.at)
+    if check_shape(&parts[1], of_bins, why) < 0:
         return -1
     if call.purpose == GRAD_BOXES:
         return check_shape(&parts[3], of_boxes, b"")
@@ -237,14 +241,13 @@ cdef int say_index(const Described *argmax, Py_ssize_t pixels) noexcept nogil:
 
 cdef int compute_pool_gradient(Call *call, const Part *parts) noexcept nogil:
     """The pass takes arrays whose elements lie end to end."""
-    cdef Described bins, argmax, maps
+    cdef Described maps = parts[0].array, bins = parts[1].array, argmax = parts[3].array
     cdef void *new_bins = NULL
     cdef void *new_argmax = NULL
     cdef void *new_maps = NULL
     cdef int failed = -1
-    if (pack(&parts[1].array, &bins, True, &new_bins) == 0
-            and pack(&parts[3].array, &argmax, True, &new_argmax) == 0
-            and pack(&parts[0].array, &maps, False, &new_maps) == 0):
+    if (pack(&bins, True, &new_bins) == 0 and pack(&argmax, True, &new_argmax) == 0
+            and pack(&maps, False, &new_maps) == 0):
         set_map(call, 0, &maps)
         set_argmax(call, &argmax)
         set_result(call, bins.data, strides_of(&bins))

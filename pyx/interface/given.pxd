@@ -107,19 +107,19 @@ cdef inline bint is_contiguous(const Array *array) noexcept nogil:
     return True
 
 
-cdef inline int pack(
-        const Array *array, Array *packed, bint filled, void **made) noexcept nogil:
-    """Describe an array whose elements lie end to end: the same, or a new one in `made`.
+cdef inline int pack(Array *array, bint filled, void **made) noexcept nogil:
+    """Have elements lie end to end: those of the array, or of a new one in `made`.
 
     filled: whether the new one is a copy.
     """
-    cdef void *data = array.data
+    cdef Array given = array[0]
+    cdef void *data = given.data
     cdef Py_ssize_t bytes = elements(array) * array.itemsize
     if not is_contiguous(array):
         made[0] = data = malloc(max(bytes, 1))
         if data == NULL:
             return fail(NO_MEMORY, "no %zd bytes for a copy of an array", bytes)
-    packed[0] = contiguous(data, array.kind, array.itemsize, array.axes, array.extents)
+    array[0] = contiguous(data, given.kind, given.itemsize, given.axes, given.extents)
     if filled and made[0] != NULL:
-        copy(array, packed)
+        copy(&given, array)
     return 0
