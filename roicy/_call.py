@@ -19,7 +19,7 @@ from typing import Any
 
 from . import _cpu
 from ._checks import _levels
-from ._checks._arguments import INT32, Layout
+from ._checks._arguments import INT32, layout_of
 from ._kernels.plan import Arguments, Rule
 from ._table import MAX_PIXEL, Operator
 
@@ -82,7 +82,7 @@ def backward(
 ) -> Any:  # fmt: skip
     """Return the gradient of the map, or a list with the gradient of each map of a pyramid."""
     backend = _gpu() if _is_for_gpu((grad_output, argmax), arguments) else _cpu
-    layout, of_pyramid = Layout(arguments.layout), arguments.pyramid is not None
+    layout, of_pyramid = layout_of(arguments.layout), arguments.pyramid is not None
     shapes = _levels.input_shapes(input_shape, layout, of_pyramid)
     outs = _levels.outs(arguments.out, of_pyramid, len(shapes))
     given_grad = _levels.gradient(grad_output, layout, backend.array)
@@ -117,7 +117,7 @@ def _planned_with_maps(
     arguments: Arguments,
 ) -> tuple[Any, Any]:  # fmt: skip
     """Return the call of a gradient that reads the maps, and grad_output as (K, C, PH, PW)."""
-    layout, of_pyramid = Layout(arguments.layout), arguments.pyramid is not None
+    layout, of_pyramid = layout_of(arguments.layout), arguments.pyramid is not None
     given_grad = _levels.gradient(grad_output, layout, backend.array)
     grad = layout.nchw(given_grad)
     bins = tuple(grad.shape[2:])

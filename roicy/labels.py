@@ -349,7 +349,7 @@ class Call:
     thresholds: np.ndarray | None = None  # of each mask
 
     def __init__(self, maps: Any, layout: Any, name: str = "maps", of_volume: bool = False):
-        last = _arguments.Layout(layout).axes is not None
+        last = _arguments.layout_of(layout).axes is not None
         given, self.meaning = _arguments.quantised(name, maps)
         given = _arguments.addressable(name, given)
         self.dimensions = 3 if of_volume else 2

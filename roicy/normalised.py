@@ -93,7 +93,7 @@ def crop_and_resize_backward(
            [0.5, 0. , 0.5],
            [0. , 0. , 0. ]], dtype=float32)
     """
-    n, _, h, w = _arguments.input_shape("image_shape", image_shape, _arguments.Layout(layout))
+    n, _, h, w = _arguments.input_shape("image_shape", image_shape, _arguments.layout_of(layout))
     arguments, rule = Arguments(boxes, None, None, layout, num_threads, out), one_sample(method)
     arguments = _in_pixels(arguments, box_indices, (n, h, w))
     return _call.backward(CROP_AND_RESIZE, rule, grad_output, image_shape, arguments)
@@ -148,7 +148,7 @@ def resized(
             _off_map(rule, arguments.boxes[:, [2 - a, 4 - a]], shape[1 + a], size[a], number.dtype)
             for a in (0, 1)
         )
-        view = _arguments.Layout(arguments.layout).nchw(_arguments.plain("out", out))
+        view = _arguments.layout_of(arguments.layout).nchw(_arguments.plain("out", out))
         where = (rows[:, :, None] | columns[:, None])[:, None]
         np.copyto(view, _cpu.rounded(number, out.dtype), where=where)
     return out
@@ -158,7 +158,7 @@ def _with_extents(image: Any, layout: Any) -> tuple[Any, tuple[int, int, int]]:
     """Return an array of NumPy or CuPy, and its N, H and W."""
     if not isinstance(getattr(image, "shape", None), tuple):
         image = _arguments.taken("input", image)
-    order, shape = _arguments.Layout(layout), image.shape
+    order, shape = _arguments.layout_of(layout), image.shape
     if len(shape) != 4:
         raise ValueError(f"input: shape {shape}, expected {order.spell('N', 'C', 'H', 'W')}")
     images, _, height, width = order.nchw(image).shape

@@ -7,6 +7,7 @@ lock if there is much to do.
 """
 cimport cython
 from cpython.buffer cimport PyBuffer_IsContiguous, PyBuffer_Release
+from cpython.long cimport PyLong_AsLongAndOverflow
 from libc.math cimport INFINITY
 from libc.stdint cimport INT32_MAX, int32_t
 from libc.stdlib cimport free
@@ -49,13 +50,14 @@ cdef dict PLACES = {rule_fields[i].decode(): i for i in range(FIELDS)}
 
 cdef type ndarray = np.ndarray
 cdef object FLOAT = np.dtype(np.float32), DOUBLE = np.dtype(np.float64)
+cdef object NCHW = _arguments.LAYOUTS["NCHW"], NHWC = _arguments.LAYOUTS["NHWC"]
 
 
 cdef inline int plain_side(object value) except? -1:
     """PH or PW; 0 if roicy/_checks/_arguments.py has to check the value."""
-    if type(value) is not int:
-        return 0
-    return value if 0 < value <= MAX_SIDE else 0
+    cdef int overflow = 1
+    cdef long side = PyLong_AsLongAndOverflow(value, &overflow) if type(value) is int else 0
+    return <int>side if overflow == 0 and 0 < side <= MAX_SIDE else 0
 
 
 cdef inline double plain_scale(object value) except? -1:
@@ -293,7 +295,7 @@ cdef void *start_of(const element[:, :, :, :] view, Strides *strides) noexcept:
     return <void*>&view[0, 0, 0, 0]
 
 
-cdef bint array_lies_apart(array, Span memory) except -1:
+cdef bint array_lies_apart(array, Span memory) noexcept:
     """Whether an array cannot have an element in some memory.
 
     NumPy's function gives up Python's lock to say so, and here are only ranges to compare.
@@ -327,6 +329,40 @@ cdef void *numbers_of(array, bint written, int itemsize, Strides *strides) excep
         return start_of(doubles, strides)
     read_doubles = array
     return start_of(read_doubles, strides)
+
+
+cdef void put_output_shape(Plan plan, Py_ssize_t *extents) noexcept:
+    """The extents of the output, in the layout of the call."""
+    cdef const Call *call = &plan.call
+    cdef int channels = 3 if plan.last else 1, y = 1 if plan.last else 2
+    extents[0], extents[channels] = call.boxes.count, call.channels
+    extents[y], extents[y + 1] = call.ph, call.pw
+
+
+cdef bint is_output(Plan plan, const Array *array) noexcept:
+    """Whether an array has the type and the extents of the output."""
+    cdef Py_ssize_t[4] extents
+    cdef bint right = array.axes == 4 and array.kind == (
+        c'f' if plan.call.itemsize == sizeof(float) else c'd')
+    cdef int i
+    put_output_shape(plan, extents)
+    for i in range(4):
+        right = right and array.extents[i] == extents[i]
+    return right
+
+
+cdef bint lies_apart_from_input(Plan plan, Span memory) except? False:
+    """Whether neither maps nor boxes have an element in some memory."""
+    cdef Py_ssize_t i
+    for i in range(plan.held):
+        if not lies_apart(&plan.buffers[i], memory):
+            return False
+    if type(plan.given_boxes) is ndarray:
+        return array_lies_apart(plan.given_boxes, memory)
+    for part in plan.given_boxes:
+        if not array_lies_apart(part, memory):
+            return False
+    return True
 
 
 @cython.final
@@ -391,7 +427,7 @@ cdef class Plan:
         call.boxes.width = len(operator.box)
         call.rule, call.max_boxes = rule.c, INT32_MAX
         if type(layout) is not str or (layout != "NCHW" and layout != "NHWC"):
-            _arguments.Layout(layout)
+            _arguments.layout_of(layout)
         self.last = layout == "NHWC"
         if call.purpose == GRAD_INPUT or call.purpose == MAX_PIXEL_GRAD:
             take_shapes(self, maps)
@@ -433,14 +469,13 @@ cdef class Plan:
 
     @property
     def output_shape(self):
-        cdef const Call *call = &self.call
-        if self.last:
-            return call.boxes.count, call.ph, call.pw, call.channels
-        return call.boxes.count, call.channels, call.ph, call.pw
+        cdef Py_ssize_t[4] extents
+        put_output_shape(self, extents)
+        return extents[0], extents[1], extents[2], extents[3]
 
     @property
     def layout(self):
-        return _arguments.Layout("NHWC" if self.last else "NCHW")
+        return NHWC if self.last else NCHW
 
     def map_size(self, Py_ssize_t level=0):
         """(N, C, H, W)"""
@@ -457,27 +492,14 @@ cdef class Plan:
         """Whether an array can take the result as it is; if not, the front end checks it."""
         cdef Py_buffer buffer
         cdef Array target
-        cdef Span memory
-        cdef Py_ssize_t i
-        cdef bint right
         if not has_buffer(out, ndarray, &buffer):
             return False
-        right = (read_buffer(&buffer, &target) and target.axes == 4 and not buffer.readonly
-                 and target.kind == (c'f' if self.call.itemsize == sizeof(float) else c'd')
-                 and PyBuffer_IsContiguous(&buffer, c'C'))
-        for i, extent in enumerate(self.output_shape if right else ()):
-            right = right and target.extents[i] == <Py_ssize_t>extent
-        if right:
-            memory = span_of(&target)
-        for i in range(self.held if right else 0):
-            right = right and lies_apart(&self.buffers[i], memory)
-        if right and type(self.given_boxes) is ndarray:
-            right = array_lies_apart(self.given_boxes, memory)
-        elif right:
-            for part in self.given_boxes:
-                right = right and array_lies_apart(part, memory)
-        PyBuffer_Release(&buffer)
-        return right
+        try:
+            return (read_buffer(&buffer, &target) and not buffer.readonly
+                    and PyBuffer_IsContiguous(&buffer, c'C') and is_output(self, &target)
+                    and lies_apart_from_input(self, span_of(&target)))
+        finally:
+            PyBuffer_Release(&buffer)
 
     def bind(self, maps):
         """Say where the gradients of the maps are, in the layout of the call."""

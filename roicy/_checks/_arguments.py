@@ -275,10 +275,8 @@ class Layout:
 
     __slots__ = ("axes",)
 
-    def __init__(self, name: str):
-        if not isinstance(name, str) or name not in ("NCHW", "NHWC"):
-            raise ValueError(f"layout: {name!r}, expected 'NCHW' or 'NHWC'")
-        self.axes = None if name == "NCHW" else (0, 3, 1, 2)
+    def __init__(self, axes: tuple[int, ...] | None):
+        self.axes = axes
 
     def nchw(self, array: Any) -> Any:
         """Return the view (N, C, H, W) or (K, C, PH, PW) of an array of this layout."""
@@ -299,6 +297,17 @@ class Layout:
     def spell(self, *names: str) -> str:
         """Return the names of extents in the order of this layout, as errors show a shape."""
         return f"({', '.join(self.shape(*names))})"
+
+
+LAYOUTS = {"NCHW": Layout(None), "NHWC": Layout((0, 3, 1, 2))}
+
+
+def layout_of(name: Any) -> Layout:
+    """Return the layout of this name."""
+    found = LAYOUTS.get(name) if isinstance(name, str) else None
+    if found is None:
+        raise ValueError(f"layout: {name!r}, expected 'NCHW' or 'NHWC'")
+    return found
 
 
 def integer(name: str, value: Any, low: int, high: int) -> int:

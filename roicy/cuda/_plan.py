@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._checks import _arguments
-from .._checks._arguments import Layout
+from .._checks._arguments import layout_of
 from .._checks._levels import Scale, Shape
 from .._kernels.plan import Rule
 from .._table import CORNERS, MAX_PIXEL, Operator
@@ -36,7 +36,7 @@ class Plan:
     ):  # fmt: skip
         """level_rule: of ``_levels.rule``, empty for a single map; boxes: the shape of rows."""
         self.operator, self.rule, self.bins, self.dtype = operator, rule, bins, dtype
-        self.layout, self.levels, self.level_rule = Layout(layout), levels, level_rule
+        self.layout, self.levels, self.level_rule = layout_of(layout), levels, level_rule
         self.count, self.columns = boxes
         self.rotated = operator.box != CORNERS
         self.map_size = levels[0][0]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from .._checks import _arguments, _levels, _results
-from .._checks._arguments import Layout
+from .._checks._arguments import layout_of
 from .._checks._levels import Shape
 from .._kernels.plan import Arguments, Rule
 from .._table import CORNERS, MAX_SAMPLE, Operator
@@ -73,7 +73,7 @@ def plan_with_maps(
     gradient: bool = False,
 ) -> DeviceCall:  # fmt: skip
     """Check the arguments of a forward pass, and those of the gradient of the boxes alike."""
-    layout = Layout(arguments.layout)
+    layout = layout_of(arguments.layout)
     named = _levels.maps(input, layout, arguments.pyramid is not None, floats)
     bins = _arguments.output_size(bins)
     arrays = list(named.values())
