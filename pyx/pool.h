@@ -31,7 +31,7 @@ enum {
     SPARE = 16,            /* threads that others may start while a region begins */
     STACK_BYTES = 1 << 20, /* of a thread that the pool starts itself */
     WAKES = 2,             /* threads that one thread wakes, each of which wakes others */
-    AWAKE_NS = 100000,     /* for which an idle thread looks for work before it sleeps: R506 */
+    AWAKE_NS = 100000,     /* for which an idle thread looks for work before it sleeps: R521 */
     CROWDED_NS = 10000000, /* for which callers that had all processors may be back: R509 */
     TURN_NS = 200000,      /* after which a caller lets others run, if they are many: R507 */
     SLICE_NS = 2000000,    /* a turn that takes so long was another process's: R508 */

@@ -61,6 +61,7 @@ struct box_axis {
     int bins;
     int extent;  /* of the map */
     int clamped; /* the size was raised to 1, so that it depends on no edge */
+    struct rule rule;
 };
 
 /* Where taps are written.  slope_low and slope_high are NULL where slopes are not wanted. */
@@ -130,9 +131,9 @@ RULE_FN REAL NAME(within_bin)(const struct box_axis *axis, long long s) {
 }
 
 /* The grid of samples of every bin: at most `most` where the size of a bin decides. */
-RULE_FN void NAME(place_samples)(const struct rule *rule, double most, struct box_axis *axis) {
-    double wanted = rule->sampling_ratio;
-    if (rule->sampling_ratio <= 0)
+RULE_FN void NAME(place_samples)(struct box_axis *axis, double most) {
+    double wanted = axis->rule.sampling_ratio;
+    if (axis->rule.sampling_ratio <= 0)
         wanted = NAME(rule_min)(ceil(axis->bin_size), most);
     axis->grid = wanted > 0 ? (long long)wanted : 0; /* 0 of NaN too, which the GPU may meet */
     axis->first_sample = NAME(within_bin)(axis, 0);
@@ -147,6 +148,7 @@ RULE_FN REAL NAME(bin_start)(const struct box_axis *axis, int p) {
 RULE_FN void NAME(make_axis)(struct box_axis *axis, const struct rule *rule, double scale, int bins,
                              int extent, REAL low, REAL high) {
     REAL s = (REAL)scale, start, end, size;
+    axis->rule = *rule;
     axis->clamped = 0;
     if (rule->kind == RULE_UNIFORM || rule->kind == RULE_QUANTISED) {
         start = (REAL)NAME(within)(round((double)(low * s)), -RULE_FAR, RULE_FAR);
@@ -180,7 +182,7 @@ RULE_FN void NAME(make_axis)(struct box_axis *axis, const struct rule *rule, dou
     axis->grid = 0;
     axis->first_sample = axis->last_sample = 0;
     if (rule->kind == RULE_SAMPLED || rule->kind == RULE_SINGLE_SAMPLES) {
-        NAME(place_samples)(rule, RULE_MAX_GRID, axis);
+        NAME(place_samples)(axis, RULE_MAX_GRID);
     } else if (rule->kind == RULE_BILINEAR || rule->kind == RULE_NEAREST) {
         axis->bin_size = size / (REAL)(bins > 1 ? bins - 1 : 1);
         axis->last_sample = NAME(bin_start)(axis, bins - 1);
@@ -414,10 +416,10 @@ RULE_FN void NAME(integrated_bin)(const struct box_axis *axis, int p, struct tap
 /* The whole pixels that bin p touches, first to stop - 1.  By RULE_ROUNDED, a box does not begin at
    a whole pixel.  By RULE_UNIFORM, the last row or column of the map is never one: torchvision
    leaves it out. */
-RULE_FN void NAME(whole_pixels)(const struct rule *rule, const struct box_axis *axis, int p,
-                                int *first, int *stop) {
-    REAL bin_size = (REAL)axis->bin_size, part = rule->kind == RULE_ROUNDED ? (REAL)axis->low : 0;
-    double whole = axis->low - part, extent = axis->extent - (rule->kind == RULE_UNIFORM);
+RULE_FN void NAME(whole_pixels)(const struct box_axis *axis, int p, int *first, int *stop) {
+    const int kind = axis->rule.kind;
+    REAL bin_size = (REAL)axis->bin_size, part = kind == RULE_ROUNDED ? (REAL)axis->low : 0;
+    double whole = axis->low - part, extent = axis->extent - (kind == RULE_UNIFORM);
     double low = floor((double)((REAL)p * bin_size + part)) + whole;
     double high = ceil((double)((REAL)(p + 1) * bin_size + part)) + whole;
     *first = (int)NAME(within)(low, 0.0, extent);
@@ -425,22 +427,20 @@ RULE_FN void NAME(whole_pixels)(const struct rule *rule, const struct box_axis *
 }
 
 /* Equal weights of the pixels of bin p. */
-RULE_FN void NAME(uniform_bin)(const struct rule *rule, const struct box_axis *axis, int p,
-                               struct taps_out *out) {
+RULE_FN void NAME(uniform_bin)(const struct box_axis *axis, int p, struct taps_out *out) {
     int pixel, first, stop;
-    NAME(whole_pixels)(rule, axis, p, &first, &stop);
+    NAME(whole_pixels)(axis, p, &first, &stop);
     for (pixel = first; pixel < stop; pixel++)
         NAME(put_tap)(out, pixel, 1.0 / (double)(stop - first), 0, 0);
 }
 
 /* The sample of bin p between its two pixels, or the pixel that is nearest; none off the map. */
-RULE_FN void NAME(single_sample)(const struct rule *rule, const struct box_axis *axis, int p,
-                                 struct taps_out *out) {
+RULE_FN void NAME(single_sample)(const struct box_axis *axis, int p, struct taps_out *out) {
     double v = p < axis->bins - 1 ? NAME(bin_start)(axis, p) : axis->last_sample;
     double part = axis->bins > 1 ? p / (axis->bins - 1.0) : 0.5, fraction, by_low, by_high;
     if (!(v >= 0 && v <= axis->extent - 1))
         return;
-    if (rule->kind == RULE_NEAREST)
+    if (axis->rule.kind == RULE_NEAREST)
         v = round(v);
     fraction = v - floor(v);
     by_low = fraction > 0 ? axis->scale * (1 - part) : 0;
@@ -452,34 +452,34 @@ RULE_FN void NAME(single_sample)(const struct rule *rule, const struct box_axis 
 
 /* The taps of bin p, by any rule that has taps: not RULE_QUANTISED.  Returns whether some single
    samples lie off the map. */
-RULE_FN int NAME(bin_taps)(const struct rule *rule, const struct box_axis *axis, int p,
-                           struct taps_out *out) {
-    if (rule->kind == RULE_SINGLE_SAMPLES)
+RULE_FN int NAME(bin_taps)(const struct box_axis *axis, int p, struct taps_out *out) {
+    const int kind = axis->rule.kind;
+    if (kind == RULE_SINGLE_SAMPLES)
         return NAME(single_samples)(axis, p, out);
-    if (rule->kind == RULE_SAMPLED)
+    if (kind == RULE_SAMPLED)
         NAME(sampled_bin)(axis, p, out);
-    else if (rule->kind == RULE_INTEGRATED)
+    else if (kind == RULE_INTEGRATED)
         NAME(integrated_bin)(axis, p, out);
-    else if (rule->kind == RULE_BILINEAR || rule->kind == RULE_NEAREST)
-        NAME(single_sample)(rule, axis, p, out);
-    else if (rule->kind == RULE_UNIFORM || rule->kind == RULE_ROUNDED)
-        NAME(uniform_bin)(rule, axis, p, out);
+    else if (kind == RULE_BILINEAR || kind == RULE_NEAREST)
+        NAME(single_sample)(axis, p, out);
+    else if (kind == RULE_UNIFORM || kind == RULE_ROUNDED)
+        NAME(uniform_bin)(axis, p, out);
     return 0; /* a rule without a line has no taps, which tests see */
 }
 
 /* Writes the taps of all bins of an axis.  The first of them is tap `start` of the tables.
    spans: where the taps of each bin begin and end; for RULE_QUANTISED, its pixels.
    outside: what bin_taps returned for each bin; NULL where nobody needs it. */
-RULE_FN void NAME(axis_taps)(const struct rule *rule, const struct box_axis *axis, int start,
-                             int *spans, unsigned char *outside, struct taps_out *out) {
+RULE_FN void NAME(axis_taps)(const struct box_axis *axis, int start, int *spans,
+                             unsigned char *outside, struct taps_out *out) {
     int p, off_map;
     for (p = 0; p < axis->bins; p++, spans += 2) {
-        if (rule->kind == RULE_QUANTISED) {
-            NAME(whole_pixels)(rule, axis, p, &spans[0], &spans[1]);
+        if (axis->rule.kind == RULE_QUANTISED) {
+            NAME(whole_pixels)(axis, p, &spans[0], &spans[1]);
             continue;
         }
         spans[0] = start + (int)out->count;
-        off_map = NAME(bin_taps)(rule, axis, p, out);
+        off_map = NAME(bin_taps)(axis, p, out);
         spans[1] = start + (int)out->count;
         if (outside)
             outside[p] = (unsigned char)off_map;

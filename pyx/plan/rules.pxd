@@ -42,8 +42,8 @@ cdef extern from "plan/rules_of_cpu.h" nogil:
     void make_axis(int bytes, BoxAxis *axis, const RuleNumbers *rule, double scale, int bins,
                    int extent, double low, double high) noexcept
     long long sample_count(int bytes, const BoxAxis *axis, int p) noexcept
-    void axis_taps(int bytes, const RuleNumbers *rule, const BoxAxis *axis, int start,
-                   int32_t *spans, uint8_t *outside, TapsOut *out) noexcept
+    void axis_taps(int bytes, const BoxAxis *axis, int start, int32_t *spans, uint8_t *outside,
+                   TapsOut *out) noexcept
 
     cdef struct LevelRule "level_rule":
         int last

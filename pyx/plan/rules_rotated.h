@@ -67,6 +67,7 @@ struct sparse_out {
 
 /* One of a turned box's own axes, whose scale, bins and extent are known. */
 RULE_FN void NAME(make_own_axis)(struct box_axis *axis, const struct rule *rule, REAL size) {
+    axis->rule = *rule;
     size = size * (REAL)axis->scale;
     axis->clamped = !rule->aligned && size < 1;
     if (axis->clamped)
@@ -74,7 +75,7 @@ RULE_FN void NAME(make_own_axis)(struct box_axis *axis, const struct rule *rule,
     axis->low = -size / 2;
     axis->size = size;
     axis->bin_size = size / (REAL)axis->bins;
-    NAME(place_samples)(rule, RULE_MAX_ROTATED_GRID, axis);
+    NAME(place_samples)(axis, RULE_MAX_ROTATED_GRID);
 }
 
 /* By how many pixels the rounding of positions may move a sample, and more. */

@@ -135,7 +135,7 @@ cdef inline Py_ssize_t axis_tables(
         axis_of_box(&axis, job, k, a)
         if tables.tap_kind == SAMPLES:
             outside = tables.outside + tables.spans_of_box * i + a * job.call.ph
-        axis_taps(<int>itemsize, &job.call.rule, &axis, <int>start, spans, outside, &out)
+        axis_taps(<int>itemsize, &axis, <int>start, spans, outside, &out)
         hull(spans, 0, axis.bins, tables.tap_pixel, &low, &high)
         window[0], window[1] = <int32_t>low, <int32_t>high
         if tables.tap_kind == SAMPLES and window[0] < window[1]:

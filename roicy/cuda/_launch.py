@@ -24,7 +24,7 @@ SOURCES = (
 )  # fmt: skip
 CHANNELS_OF_THREAD = 32  # that a partial sum of the gradients of boxes covers
 RULES = "rules.h", "rules_levels.h", "rules_rotated.h"  # in the order in which they are included
-ROTATED_BYTES = 216  # of a rotated_box of rules_rotated.h
+ROTATED_BYTES = 264  # of a rotated_box of rules_rotated.h
 PART_BYTES = 16384  # bytes of a plane that a warp owns in shared memory
 LANES = 32  # threads of a warp
 THREADS = 128  # threads of a block

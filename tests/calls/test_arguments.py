@@ -183,21 +183,6 @@ def test_channels_that_bins_do_not_divide(name):
         operator(name)(INPUT, BOXES, 3)
 
 
-@pytest.mark.parametrize("name", ["roi_align", "ps_roi_align"])
-@pytest.mark.parametrize(
-    "value", [2.5, np.float32(0.5), np.nan, np.inf, 1e30, 2**31, -(2**40), "2", None, True]
-)
-def test_sampling_ratio(name, value):
-    error = TypeError if isinstance(value, (str, bool, type(None))) else ValueError
-    with pytest.raises(error, match="sampling_ratio: "):
-        operator(name)(INPUT, BOXES, 2, sampling_ratio=value)
-
-
-def test_flags():
-    with pytest.raises(TypeError, match="return_argmax: 'no', expected True or False"):
-        roicy.roi_pool(INPUT, BOXES, 2, return_argmax="no")
-
-
 def test_unaligned_memory():
     raw = np.zeros(INPUT.nbytes + 1, np.uint8)
     shifted = raw[1:].view(np.float32).reshape(INPUT.shape)

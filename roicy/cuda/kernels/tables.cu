@@ -136,15 +136,15 @@ __device__ inline bool on_a_map(const box_axis &axis) {
 
 // Write the taps of a bin, and return how many there are.
 template <typename T>
-__device__ inline int taps_of_bin(const rule &rule, const box_axis &axis, int p, Tap<T> *taps,
-                                  T *slope_low, T *slope_high) {
-    if (rule.kind != RULE_QUANTISED) {
+__device__ inline int taps_of_bin(const box_axis &axis, int p, Tap<T> *taps, T *slope_low,
+                                  T *slope_high) {
+    if (axis.rule.kind != RULE_QUANTISED) {
         taps_out out = {0, (int *)0, taps, slope_low, slope_high};
-        Rules<T>::bin_taps(&rule, &axis, p, &out);
+        Rules<T>::bin_taps(&axis, p, &out);
         return (int)out.count;
     }
     int first, stop; // the tap holds the first pixel, and the count says how many
-    Rules<T>::whole_pixels(&rule, &axis, p, &first, &stop);
+    Rules<T>::whole_pixels(&axis, p, &first, &stop);
     if (first >= stop)
         return 0;
     *taps = {first, 0};
@@ -175,8 +175,7 @@ __global__ void __launch_bounds__(THREADS, sizeof(T) == 4 ? 4 : 3)
             Tap<T> *taps = tables.taps + slot;
             bool slopes = tables.slope_low;
             if (reads)
-                count = taps_of_bin(tables.rule, axis, p, taps,
-                                    slopes ? tables.slope_low + slot : (T *)0,
+                count = taps_of_bin(axis, p, taps, slopes ? tables.slope_low + slot : (T *)0,
                                     slopes ? tables.slope_high + slot : (T *)0);
             tables.counts[k * (shape.ph + shape.pw) + bin] = count;
             if (count && tables.windows) {

@@ -1,0 +1,85 @@
+"""What recipes of CONTRIBUTING.md and pyx/README.md ask for, and other tests would not miss."""
+
+import ast
+import inspect
+import re
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import ROWS, UPRIGHT
+from problems import PARAMETERS
+
+import roicy
+from roicy.compat.onnx._ops import TABLE
+
+ROOT = Path(__file__).parents[2]
+pytestmark = pytest.mark.skipif(not (ROOT / "pyx").is_dir(), reason="the sources are not here")
+OPERATOR = "see 'Adding an operator' in CONTRIBUTING.md"
+KEYWORD = "see 'A keyword of an operator' in pyx/README.md"
+RECORD = "see 'A constant' in pyx/README.md"
+GIVEN = ("input", "boxes", "output_size", "spatial_scale", "boxes_num", "layout", "out")
+COMMON = {*GIVEN, "num_threads", "features", "image_size"}
+KEYWORDS = {
+    name: {*inspect.signature(getattr(roicy, name)).parameters} - COMMON
+    for name in [
+        *(row.name for row in ROWS if row.name != "crop_and_resize"),
+        "multiscale_roi_align",
+    ]
+}
+OF_ARRAYS_ALONE = {"return_argmax"}  # which tensors and nodes do not return
+# Values that each keyword refuses: those of wrong types, and others
+WRONG = {
+    "sampling_ratio": (("2", None, True), (2.5, np.float32(0.5), np.nan, 1e30, 2**31, -(2**40))),
+    **dict.fromkeys(("aligned", "clockwise", "products", "return_argmax"), (("no", None, 2), ())),
+    "canonical_scale": ((None, True, "224"), (0, np.nan)),
+    "canonical_level": ((None, 2.5, "4"), ()),
+}
+
+
+def test_operators_have_a_definition_and_parameters():
+    assert {row.name for row in UPRIGHT} == {*PARAMETERS}, f"tests/problems.py: {OPERATOR}"
+
+
+@pytest.mark.parametrize("name", KEYWORDS)
+def test_keywords_refuse_wrong_values(name):
+    assert KEYWORDS[name] <= {*WRONG}, f"WRONG of this file: {KEYWORD}"
+    x, scale = np.ones((1, 4, 6, 6), np.float32), 1.0
+    if name == "multiscale_roi_align":
+        x, scale = [x], [scale]
+    boxes = np.eye(1, 6 if name == "roi_align_rotated" else 5, 1, np.float32)
+    for keyword in KEYWORDS[name]:
+        for error, values in zip((TypeError, ValueError), WRONG[keyword], strict=True):
+            for value in values:
+                with pytest.raises(error, match=f"^{keyword}: "):
+                    getattr(roicy, name)(x, boxes, 2, scale, **{keyword: value})
+
+
+def test_tensors_have_the_keywords_of_arrays():
+    for function in ast.parse((ROOT / "roicy/torch/functions.py").read_text()).body:
+        if isinstance(function, ast.FunctionDef) and function.name in KEYWORDS:
+            names = {argument.arg for argument in function.args.args + function.args.kwonlyargs}
+            missing = KEYWORDS[function.name] - names - OF_ARRAYS_ALONE
+            assert not missing, f"roicy/torch/functions.py, {function.name}: {KEYWORD}"
+
+
+def test_nodes_have_the_keywords_of_operators():
+    names = {name.replace("_", ""): name for name in KEYWORDS}
+    for (domain, node), versions in TABLE.items():
+        if domain == "roicy" and node.lower() in names:
+            missing = KEYWORDS[names[node.lower()]] - {*versions[1].attributes} - OF_ARRAYS_ALONE
+            assert not missing, f"roicy/compat/onnx/_ops.py, {node}: {KEYWORD}"
+
+
+def test_records_exist_once():
+    """A row of docs/records.md has an id of its own, and what names a row finds it."""
+    ids = Counter(
+        re.findall(r"^\| (R\d+) \|", (ROOT / "docs/records.md").read_text(), re.MULTILINE)
+    )
+    assert [one for one, times in ids.items() if times > 1] == [], f"ids of two rows: {RECORD}"
+    for folder in ("pyx", "roicy", "docs", "asv_bench", "tests", "."):
+        for file in (ROOT / folder).glob("*" if folder == "." else "**/*"):
+            if file.suffix in (".pyx", ".pxd", ".h", ".c", ".cu", ".py", ".md"):
+                unknown = {*re.findall(r"\bR\d{3}\b", file.read_text())} - {*ids}
+                assert not unknown, f"{file.relative_to(ROOT)}, {unknown}: {RECORD}"
