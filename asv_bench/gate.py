@@ -45,6 +45,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import counter
 import flame
+import history
 
 builds, progress = counter.load("builds"), counter.load("progress")
 ROOT = counter.FOLDER.parent
@@ -480,7 +481,7 @@ def run(options, old, commits):
     if options.write:
         counts = with_spread(old["counts"], thrice(None))
         write(COUNTS, versions, accepted(old, versions, counts))
-        print(f"wrote {COUNTS}")
+        print(f"wrote {COUNTS}; {history.take()}")
         return 0
     other = beside or writer_instead(old["versions"], versions, options)
     if other:

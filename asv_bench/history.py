@@ -1,5 +1,6 @@
 """Counts of commits that have landed, for the page of the documentation.
 
+    python asv_bench/history.py take            # what commits wrote to counts.json: a second
     python asv_bench/history.py count           # this commit: some minutes
     python asv_bench/history.py count v0.1.0 main~20
     python asv_bench/history.py steps           # marks the commits at which counts changed
@@ -9,6 +10,10 @@
 writes history.json after each commit, and does not count again what is there.  A commit stands for
 the last one before it that changed what a call runs.  Commits whose build or calls fail are kept
 with the reason.
+
+`take` does not build: a commit that moves a count writes counts.json.  The gate's build has other
+flags, so each count is multiplied by what the last commit before has here, over what it wrote
+there.  `gate.py --write` takes what it finds, so nobody has to count.
 """
 
 import argparse
@@ -43,6 +48,7 @@ TOOLS += ["_demo*", "__main__*", "bench", "torch", "cuda", "compat"]
 # One set of kernels is compiled, to save time, but for the processors for which the gate counts.
 BUILD = {"ROICY_BUILD_ISA": "baseline", "ROICY_BUILD_FLAGS": "-march=x86-64-v3"}
 WHAT = ("instructions", "bytes moved", "memory")  # of a call
+FEW = 9  # commits that wrote counts.json, of which one must be counted
 MOST_BEHIND = 60  # commits that may come after the last one that is counted
 STEP = 0.05  # smaller changes are steps for Otava alone
 OF_OTAVA = {"window_len": 50, "max_pvalue": 0.001, "min_magnitude": 0.007}
@@ -102,6 +108,50 @@ def count_all(revisions):
         history["commits"][commit] = {"date": int(date), "subject": subject} | found
         write(history, commits)
         print(f"{commit[:10]} {found.get('missing', 'is counted')}")
+
+
+def written(commit):
+    """Return the versions of counts.json in a commit, and what the history keeps of its counts."""
+    file = json.loads(builds.git("show", f"{commit}:asv_bench/counts.json"))
+    found, of_import = file["counts"], file["counts"][counter.IMPORT]
+    counts = {name: [found[name][what] for what in WHAT] for name in CALLS if name in found}
+    package = {"wheel bytes": found["wheel"]["bytes"]}
+    package |= {f"import {what}": of_import[what] for what in ("instructions", "memory")}
+    if "build" in found:
+        package["build seconds"] = round(found["build"]["processor seconds"])
+    return file["versions"], {"counts": counts, "package": package}
+
+
+def scaled(now, before, kept):
+    """Return numbers as large beside those that are kept as they are beside those before."""
+    if isinstance(now, dict):
+        return {name: scaled(now[name], before[name], kept[name]) for name in now if name in kept}
+    if isinstance(now, list):
+        return [scaled(*each) for each in zip(now, before, kept, strict=True)]
+    return round(now * kept / before) if before else now
+
+
+def take():
+    """Add the commits that wrote counts.json after the last one that is counted."""
+    history, order = read(), landed("HEAD")
+    last, _ = behind(history, order)
+    asked = ("rev-list", "--first-parent", f"-{FEW}", "HEAD", "--", "asv_bench/counts.json")
+    wrote = builds.git(*asked).splitlines()  # the newest first
+    stands = [landed(commit)[-1] for commit in wrote]
+    if last not in stands:
+        return f"none of the last {FEW} commits that wrote counts.json has a count"
+    (versions, before), kept = written(wrote[stands.index(last)]), history["commits"][last]
+    for commit, stand in reversed([*zip(wrote, stands, strict=True)][: stands.index(last)]):
+        others, now = written(commit)
+        if others != versions:
+            return f"{commit[:10]} was counted with {others}"
+        date, subject = builds.git("show", "-s", "--format=%ct%n%s", stand).splitlines()
+        row = {"date": int(date), "subject": subject} | scaled(now, before, kept)
+        history["commits"][stand] = row
+    if stands[0] != last:
+        history["steps"] = steps_of(history, order)
+        write(history, order)
+    return f"{stands.index(last)} commits are taken from counts.json"
 
 
 def behind(history, commits):
@@ -171,11 +221,14 @@ def steps_of(history, commits):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.strip().splitlines()[0])
-    parser.add_argument("command", choices=["count", "steps", "behind"])
+    parser.add_argument("command", choices=["count", "take", "steps", "behind"])
     parser.add_argument("revisions", nargs="*", default=["HEAD"], help="(default: HEAD)")
     options = parser.parse_args()
     if options.command == "count":
         count_all(options.revisions)
+        return 0
+    if options.command == "take":
+        print(take())
         return 0
     if options.command == "behind":
         return check_behind()

@@ -479,6 +479,49 @@ def test_history_finds_steps(history, monkeypatch):
     assert [step["commit"] for step in steps_of(history, small)] == ["c2"]
 
 
+def test_history_takes_what_landed(history, monkeypatch, tmp_path):
+    """Commits that wrote counts.json are taken as large as they are beside the last one counted."""
+    monkeypatch.setattr(history.builds, "SOURCE", tmp_path)
+    monkeypatch.setattr(history, "FILE", tmp_path / "asv_bench" / "history.json")
+    git, call = history.builds.git, "align_tiny forward NCHW"
+    (tmp_path / "asv_bench").mkdir()
+    git("init", "-q", "-b", "main")
+
+    def commit(number, versions=VERSIONS):
+        found = {"wheel": {"bytes": number}, "build": {"processor seconds": 60}}
+        found |= {history.counter.IMPORT: {"instructions": number, "memory": 0}}
+        found[call] = {"instructions": number, "bytes moved": 0, "memory": 3 * number}
+        file = {"versions": versions, "counts": found}
+        (tmp_path / "asv_bench" / "counts.json").write_text(json.dumps(file))
+        (tmp_path / "setup.py").write_text(str(number))
+        git("add", ".")
+        git("-c", "user.name=a", "-c", "user.email=a@b", "commit", "-q", "-m", f"of {number}")
+        return git("rev-parse", "HEAD")
+
+    first = commit(1000)
+    assert history.take() == "none of the last 9 commits that wrote counts.json has a count"
+    package = {
+        "wheel bytes": 900,
+        "build seconds": 30,
+        "import instructions": 9,
+        "import memory": 7,
+    }
+    row = {"date": 1, "subject": "", "counts": {call: [2000, 0, 3000]}, "package": package}
+    empty = {"versions": VERSIONS, "steps": [], "notes": {}}
+    history.write(empty | {"commits": {first: row}}, [first])
+    assert history.take() == "0 commits are taken from counts.json"
+    second, third = commit(1010), commit(1100)
+    assert history.take() == "2 commits are taken from counts.json"
+    found = history.read()
+    assert list(found["commits"]) == [first, second, third]
+    assert found["commits"][third]["counts"] == {call: [2200, 0, 3300]}
+    assert found["commits"][third]["package"]["wheel bytes"] == 990
+    assert found["commits"][second]["subject"] == "of 1010"
+    assert [step["commit"] for step in found["steps"]] == [third]
+    other = commit(1200, VERSIONS | {"cython": "4"})
+    assert history.take().startswith(f"{other[:10]} was counted with")
+
+
 def test_history_says_how_far_it_is_behind(history, monkeypatch, capsys):
     commits = [f"c{i}" for i in range(100)]
     assert history.behind({"commits": {}}, commits) == (None, 100)
