@@ -13,11 +13,12 @@ from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy, memmove, memset
 
 from images.buffers cimport buffer_of, memory_of
+from images.filters cimport (FilterAxis, divide_by_alpha, filter_axis, filter_bits, filter_pairs,
+                             filter_span, filter_weights)
 from images.frames cimport (CROP_SERIAL_NUMBERS, CROP_TASK_NUMBERS, Conversion, Region,
                             convert_regions, frames_of, run_conversion, unite)
-from images.structs cimport (RESIZE_BITS, RESIZE_ROWS, FilterAxis, Frame, ResizeAxis, ResizeBlock,
-                             ResizePair, ResizeTarget, Yuv, filter_axis_of, filter_bits,
-                             filter_divide_by_alpha, filter_pairs, filter_span, filter_weights)
+from images.structs cimport (RESIZE_BITS, RESIZE_ROWS, Frame, ResizeAxis, ResizeBlock, ResizePair,
+                             ResizeTarget, Yuv)
 from images.table cimport ImageTable
 from roicy._kernels.isa cimport tables
 from simd.structs cimport ASSERT
@@ -134,7 +135,7 @@ cdef inline void store_rows(
     cdef ResizeBlock block
     cdef int i
     for i in range(rows if part.picture.divided else 0):      # which are the thread's own
-        filter_divide_by_alpha(<uint8_t*>lines + i * line_stride, part.stop_x - part.low_x, pitch)
+        divide_by_alpha(<uint8_t*>lines + i * line_stride, part.stop_x - part.low_x, pitch)
     block.start, block.stride, block.pitch = lines, line_stride, pitch
     block.channels = part.channels
     block.rows, block.row = rows, y + part.picture.top
@@ -333,11 +334,11 @@ def taps_of(int32_t extent, double low, double high, int32_t count, int filter, 
     """Return how many taps an output pixel of an axis has at most, the bits after the point of
     weights, whether these are wide, and all spans and pairs of taps.
 
-    The pixels from `low` to `high` of `extent` become `count`.  filter: of filters.h; wide: whether
-    weights are Pillow's, and not PyTorch's.
+    The pixels from `low` to `high` of `extent` become `count`.  filter: of filters.pxd; wide:
+    whether weights are Pillow's, and not PyTorch's.
     """
     cdef list kept = []
-    cdef FilterAxis axis = filter_axis_of(low, high, extent, count, filter)
+    cdef FilterAxis axis = filter_axis(low, high, extent, count, filter)
     cdef int32_t *spans = <int32_t*>memory_of(kept, 2 * count * sizeof(int32_t), False)
     cdef int32_t i, most = 0
     cdef int bits = RESIZE_BITS

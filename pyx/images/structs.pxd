@@ -1,4 +1,4 @@
-"""What images/structs.h, axis.h, filters.h and runs.h offer to Cython; they say what it is."""
+"""What images/structs.h, axis.h and runs.h offer to Cython; they say what it is."""
 from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t
 
 from simd.structs cimport Interval, Source
@@ -12,6 +12,7 @@ cdef extern from "images/structs.h":
     enum: CROP_YUV
     enum: YUV_SPARE
     enum: RESIZE_BITS
+    enum: RESIZE_LOW
     enum: RESIZE_ROWS
     enum: WARP_SAMPLES
     enum: REACHED
@@ -70,7 +71,8 @@ cdef extern from "images/structs.h":
         int16_t *from_v
 
     ctypedef struct ResizePair "struct resize_pair":
-        pass
+        int16_t *low
+        int16_t *high
 
     ctypedef struct ResizeAxis "struct resize_axis":
         int32_t count
@@ -147,21 +149,6 @@ cdef extern from "images/axis.h":
     void crop_axis_limit(Axis *axis, double first, double second) noexcept nogil
     double crop_within(double v, double low, double high) noexcept nogil
     double crop_axis_hull(const Axis *axis, int32_t *low, int32_t *stop) noexcept nogil
-
-
-cdef extern from "images/filters.h":
-    ctypedef struct FilterAxis "struct filter_axis":
-        int32_t count
-
-    FilterAxis filter_axis_of(
-        double low, double high, int32_t extent, int32_t count, int filter) noexcept nogil
-    void filter_span(const FilterAxis *axis, int32_t i, int32_t *span) noexcept nogil
-    double filter_weights(
-        const FilterAxis *axis, int32_t i, const int32_t *span, double *weights) noexcept nogil
-    int filter_bits(double most) noexcept nogil
-    void filter_pairs(
-        const double *weights, int32_t taps, int bits, bint wide, ResizePair *pairs) noexcept nogil
-    void filter_divide_by_alpha(uint8_t *pixels, Py_ssize_t count, int channels) noexcept nogil
 
 
 cdef extern from "images/runs.h":

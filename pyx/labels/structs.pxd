@@ -51,7 +51,6 @@ cdef extern from "labels/structs.h":
         Py_ssize_t out_image, out_row, out_column
         int itemsize
         void *values
-        Py_ssize_t cells, stride
 
     ctypedef struct LabelsPart "struct labels_part":
         Py_ssize_t image, y0, y1, x0, x1

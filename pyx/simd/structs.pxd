@@ -96,7 +96,6 @@ cdef extern from "simd/structs.h":
     ctypedef struct Interval "struct interval":
         int32_t low
         int32_t high
-        float cover
 
     ctypedef struct Lines "struct lines":
         const Interval *intervals

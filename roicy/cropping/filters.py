@@ -6,7 +6,7 @@ import functools
 
 from .._kernels import resize as _resize
 
-FILTERS = ("box", "bilinear", "hamming", "bicubic", "lanczos")  # as in pyx/images/filters.h
+FILTERS = ("box", "bilinear", "hamming", "bicubic", "lanczos")  # as in pyx/images/filters.pxd
 OF_TORCH = ("bilinear", "bicubic", "lanczos")
 KEPT = 64  # axes whose taps are kept
 MOST_TAPS = 1 << 16  # of an axis that is kept: half a megabyte
