@@ -71,6 +71,8 @@ FLAGS = shlex.split(os.environ.get("ROICY_BUILD_FLAGS", ""))
 # none that others share: each has a build of its own.
 LIMITED = not get_config_var("Py_GIL_DISABLED")
 OLDEST = "cp311", "0x030B0000"  # as requires-python of pyproject.toml
+PROGRAM = "int main(void) { return 0; }"
+OF_CLANG = "int main(void) { return 0 * __clang__; }"
 STRICT = [
     "-fno-fast-math",
     "-fno-unsafe-math-optimizations",
@@ -93,13 +95,13 @@ DIRECTIVES = {
 }
 
 
-def instruction_sets(by_clang_cl):
+def instruction_sets(by_clang):
     """Flags of those to build.  On Windows GCC misaligns wide vectors on stacks (its bug 54412)."""
     # The platform that is built for.  In a cross-build this is not the machine that builds.
     system, _, processor = get_platform().partition("-")
     known = {"baseline": []}
     unix = processor.endswith("x86_64") and system in ("linux", "macosx")
-    if unix or (by_clang_cl and processor == "amd64"):
+    if unix or (by_clang and processor == "amd64"):
         known = X86
     elif processor.endswith("universal2"):  # of whose two halves one is x86-64
         known = {
@@ -163,11 +165,12 @@ class BuildExt(build_ext):
     def finalize_options(self):
         super().finalize_options()
         self.parallel = self.parallel or os.cpu_count()
+        self.on_sources = self.inplace  # which run() takes back
 
     def build_extensions(self):
         # Who builds in place works on the sources, and must see a warning.  Other builds do not
         # fail where a newer Cython warns of more.
-        Options.warning_errors = bool(self.inplace)
+        Options.warning_errors = bool(self.on_sources)
         translate(self.extensions)
         if self.compiler.compiler_type == "msvc":
             self.use_clang_cl()
@@ -189,8 +192,13 @@ class BuildExt(build_ext):
         # loops for some of their callers.  In both cases some loops lose constants that make them
         # fast (R307 and R308 in docs/records.md).
         for flag in ("--param=inline-unit-growth=400", "-fno-ipa-cp-clone"):
-            if self.builds("int main(void) { return 0; }", [self.prefix + flag]):
+            if self.builds(PROGRAM, [self.prefix + flag]):
                 optimise.append(flag)
+        # Threads of musl have stacks of 128 KB, on which several functions lie at once.  16.8 KB
+        # are the most that one takes.  Clang does not know GCC's word.
+        frames = "-Werror=frame-larger-than=20480"
+        if self.on_sources and not (DEBUG or FLAGS or self.prefix):
+            optimise += [frames] if self.builds(PROGRAM, ["-Werror", frames]) else []
         optimise = [self.prefix + flag for flag in optimise]
         strict = [] if self.prefix else STRICT
         openmp = self.openmp_flags()
@@ -209,7 +217,7 @@ class BuildExt(build_ext):
 
     def add_tables(self, extension, flags):
         """Compile the tables of each instruction set and type, and link them into an extension."""
-        isas = instruction_sets(self.prefix)
+        isas = instruction_sets(get_platform().startswith("win") and self.builds(OF_CLANG, []))
         built = " ".join(f"IS_BUILT({isa})" for isa in reversed(isas))
         extension.define_macros.append(("BUILT", built))
 

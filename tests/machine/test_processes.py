@@ -45,6 +45,7 @@ expected = align(1)
 """
 
 linux = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+plain = pytest.mark.skipif("LD_PRELOAD" in os.environ, reason="sanitizers reserve more than that")
 forks = pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork")
 timers = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no interval timers")
 
@@ -403,6 +404,28 @@ def test_limits_of_the_runtime(environment, tmp_path):
     assert run(code, tmp_path, **environment) == ["True"] * 4
 
 
+@linux
+@plain
+def test_small_stacks(tmp_path):
+    """Callers and helpers with stacks of 128 KB, as musl gives them, have room for all calls."""
+    code = f"""
+        sys.path.insert(0, {str(Path(__file__).parent.parent)!r})
+        import fuzzing
+
+        def call():
+            return [
+                fuzzing.one_call(string, target)
+                for target in fuzzing.TARGETS if target != "nodes"  # whose threads are not ours
+                for string in fuzzing.corpus(target)[::8]
+            ]
+
+        threading.stack_size(128 << 10)
+        with ThreadPoolExecutor(1) as caller:
+            print(len(caller.submit(call).result()) > 100)
+    """
+    assert run(code, tmp_path, OMP_STACKSIZE="128k") == ["True"]
+
+
 # Callers of the pool at once, before which a process meets a limit.
 LIMITED = """
 import resource
@@ -427,7 +450,6 @@ OF_MEMORY = """
     pages = int(open("/proc/self/statm").read().split()[0])
     resource.setrlimit(resource.RLIMIT_AS, (pages * resource.getpagesize() + ({room} << 20),) * 2)
 """
-plain = pytest.mark.skipif("LD_PRELOAD" in os.environ, reason="sanitizers reserve more than that")
 root = pytest.mark.skipif(
     not hasattr(os, "getuid") or os.getuid() != 0,
     reason="only root can become a user of one process",
