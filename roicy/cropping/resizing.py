@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import numbers
@@ -26,6 +27,7 @@ ALPHAS = ("drop", "pillow")
 OVERVIEWS = ("first", "last")
 ARITHMETICS = ("pillow", "torch")
 PILLOWS = {1: "lanczos", 2: "bilinear", 3: "bicubic", 4: "box", 5: "hamming"}  # its numbers
+KEPT = 64  # tables of bytes that are kept
 MOST_CHANNELS, AT_ONCE = 16, 4  # that a frame may have, and that the kernels take
 MOST = _arguments.MOST_BINS  # a side of what is resized, and how far it may lie off the result
 
@@ -219,7 +221,8 @@ def resize(
     form = _Form(extent, count, last, tiles, overview, patch, merge, repeat)
     together = form.together(temporal, len(rows.values))
     threads = _threads.resolve(num_threads)
-    axes = _axes(given, rows, border == "crop")
+    whole = boxes is None and boxes_num is None and border != "constant"
+    axes = _axes(given, rows, border == "crop", whole)
     result = _memory.result(
         out, (len(axes) // together, *form.shape), (table.dtype,), (*given.arrays, rows.values)
     )
@@ -423,41 +426,58 @@ def _table(
     """
     kind, order = arguments.result_dtype(dtype), pixels.place
     _, zero = arguments.quantized(pixels, quantization, kind)
-    # All arrays have one shape: NumPy ends the process where numbers of others lack memory.
-    mean, std, scale = (
-        np.array(arguments.numbers("", default if value is None else value, len(order)))[order]
-        .repeat(257)
-        .reshape(-1, 257)
+    given = [
+        arguments.numbers("", default if value is None else value, len(order))
         for value, default in zip(normalisation, (-0.0, 1.0, 1.0), strict=True)
-    )
-    values = np.tile(np.arange(257, dtype=np.float64), (len(order), 1))
-    values[:, 256] = np.array(pixels.pad)[order]
+    ]
+    plain = normalisation[0] is None and normalisation[1] is None
+    if torch and not plain and not all(given[2]):
+        raise ValueError(f"scale: {normalisation[2]!r}, expected numbers other than 0")
+    rows = [[each[c] for c in order] for each in (*given, pixels.pad)]
+    step = 1.0 if quantization is None else float(quantization[0])
+    # Numbers are a key as bytes, since 0.0 equals -0.0, and gives other ones.
+    return _kept_table(np.array(rows).tobytes(), len(order), (step, zero), kind, torch, plain)
+
+
+@functools.lru_cache(KEPT)
+def _kept_table(
+    numbers: bytes, channels: int, quantization: tuple[float, int], kind: np.dtype, torch: bool,
+    plain: bool,
+) -> np.ndarray:  # fmt: skip
+    """Return the table of mean, std, scale and padding, which nobody writes to; plain: whether
+    there are neither mean nor std.
+    """
+    # All arrays have one shape: NumPy ends the process where numbers of others lack memory.
+    mean, std, scale, pad = np.frombuffer(numbers).repeat(257).reshape(4, channels, 257)
+    values = np.tile(np.arange(257, dtype=np.float64), (channels, 1))
+    values[:, 256] = pad[:, 0]
     mean, std = mean.astype(np.float32), std.astype(np.float32)
     with np.errstate(all="ignore"):
-        if torch and normalisation[:2] == (None, None):
+        if torch and plain:
             values = values.astype(np.float32) * scale.astype(np.float32)
         elif torch:
-            if not scale.all():
-                raise ValueError(f"scale: {normalisation[2]!r}, expected numbers other than 0")
             by = (1 / scale).astype(np.float32)
             values = (values.astype(np.float32) - mean * by) / (std * by)
         else:
             values = ((values * scale).astype(np.float32) - mean) / std
         if kind.kind in "iu":
             limits = np.iinfo(kind)
-            step = 1 if quantization is None else quantization[0]
+            step, zero = quantization
             values = np.rint(values / np.float32(step)) + np.float32(zero)
             values = np.fmin(np.fmax(values, np.float32(limits.min)), np.float32(limits.max))
         return values.astype(kind)
 
 
-def _axes(given: arguments.Frames, rows: arguments.Boxes, cut: bool) -> np.ndarray:
+def _axes(given: arguments.Frames, rows: arguments.Boxes, cut: bool, whole: bool) -> np.ndarray:
     """Return of y and x of each box, (K, 2, 4), where the pixels begin that Pillow knows, how many
-    there are, and from where to where they are resized.
+    there are, and from where to where they are resized; whole: boxes are whole frames.
     """
     planes = given.arrays[:: 3 if given.yuv else 1]
-    sizes = np.array([one.shape[1:3] for one in planes for _ in one], np.float64)
-    sizes = sizes.reshape(-1, 2)[rows.images]
+    each = [one.shape[1:3] for one in planes for _ in range(len(one))]
+    if whole and all(0 < side <= MOST for size in each for side in size):
+        values = [(0, side, 0, side) for k in rows.images for side in each[k]]
+        return np.array(values, np.float64).reshape(-1, 2, 4)
+    sizes = np.array(each, np.float64).reshape(-1, 2)[rows.images]
     with np.errstate(all="ignore"):
         values = (np.rint(rows.values) if cut else rows.values).astype(np.float32).astype(float)
     low, high = values[:, [1, 0]], values[:, [3, 2]]
@@ -527,9 +547,11 @@ def _content(content: Any, fit: str, axes: np.ndarray, size: tuple[int, int]) ->
                 "as far off the result"
             )
         return np.broadcast_to(rows, (count, 4))
-    result = np.tile(np.array([0, 0, *size]), (count, 1))
+    result = np.array([[0, 0, *size]] * count).reshape(-1, 4)
+    if fit != "letterbox":
+        return result
     for row, (height, width) in zip(result, (axes[:, :, 3] - axes[:, :, 2]).tolist(), strict=True):
-        if fit == "letterbox" and height and width:
+        if height and width:
             if width / height > size[1] / size[0]:
                 row[2] = max(round(height / width * size[1]), 1)
             elif width / height < size[1] / size[0]:

@@ -125,6 +125,17 @@ def test_numbers_of_torch(name, isa):
     options = {"both": NUMBERS, "scaled": {"scale": 1 / 255}, "moved": {"mean": 120, "std": 33.3}}
     got = roicy.resize(frame, 16, arithmetic="torch", channels="last", **options[name])
     np.testing.assert_array_equal(got[0, :, :, 0].reshape(-1)[[0, 5, 170]], TORCH[f"of {name}"])
+    arrays = {key: np.array(value) for key, value in options[name].items()}
+    same = roicy.resize(frame, 16, arithmetic="torch", channels="last", **arrays)
+    np.testing.assert_array_equal(same, got)
+
+
+def test_kept_tables():
+    """What bytes become is kept, and a mean of 0.0 is not taken for one of -0.0."""
+    frame = np.zeros((4, 4), np.uint8)
+    for mean, negative in ((0.0, True), (-0.0, False), (0.0, True)):
+        got = roicy.resize(frame, 4, scale=-1, mean=mean)
+        assert np.signbit(got).all() == negative
 
 
 def test_torch(isa):
