@@ -191,7 +191,9 @@ class ImageProcessor:
             options["scale"] = c.rescale_factor
         if c.do_normalize:
             for key, value in (("mean", c.image_mean), ("std", c.image_std)):
-                options[key] = tuple(value) if isinstance(value, list) else value
+                given = tuple(value) if isinstance(value, list) else value
+                one = c.torch and isinstance(given, tuple) and len(given) == 1
+                options[key] = given[0] if one else given  # PyTorch takes one for all channels
         if not c.do_rescale and not c.do_normalize:
             options["dtype"] = "uint8"
         return options

@@ -185,6 +185,16 @@ def test_wrong_configs(config, message):
         roicy.ImageProcessor.from_config(config)
 
 
+def test_one_number_in_a_list():
+    """PyTorch takes it for all channels, and NumPy's classes refuse it."""
+    config = {"image_processor_type": "CLIPImageProcessor", "size": 32, "crop_size": 32}
+    listed, plain = ({**config, "image_mean": m, "image_std": m} for m in ([0.5], 0.5))
+    got, want = (roicy.ImageProcessor.from_config(one)(SMALL[0]) for one in (listed, plain))
+    np.testing.assert_array_equal(got["pixel_values"], want["pixel_values"])
+    with pytest.raises(ValueError, match="expected 1, as image_mean has"):
+        roicy.ImageProcessor.from_config(listed, backend="pil")(SMALL[0])
+
+
 def test_ignored_keys():
     config = {"image_processor_type": "ViTImageProcessor", "of_ours": 1, "processor_class": "X"}
     assert roicy.ImageProcessor.from_config(config, ignore=("of_ours",)).backend == "torchvision"
