@@ -263,6 +263,7 @@ def given_boxes(given: Any, count: int) -> np.ndarray:
     if boxes.shape != (count, 4):
         raise ValueError(
             f"boxes: shape {boxes.shape}, expected ({count}, 4), a row [x1, y1, x2, y2] a mask"
+            f"{_boxes.flat_hint(boxes.shape, (4,)) or _boxes.wide_hint(boxes.shape)}"
         )
     return boxes
 
@@ -279,10 +280,11 @@ def _places(
     plain = boxes.dtype.char in "fd" and boxes.dtype.isnative and boxes.flags.aligned
     rows = boxes if plain else boxes.astype(np.float64)
     given = (computed == FLOAT32, (RULES.index(rule), padding), width, shape)
-    places, corners, wrong = paste.places(rows, *given)
+    places, corners, wrong, form = paste.places(rows, *given)
     if wrong >= 0:
         with np.errstate(all="ignore"):
             finite(boxes, corners.astype(computed), computed)
+    _boxes.warn_of_form(form)
     return places, corners
 
 
@@ -294,6 +296,11 @@ def finite(boxes: np.ndarray, corners: np.ndarray, computed: np.dtype) -> np.nda
         beyond = f"which is larger than {computed.name} can tell"
         raise _boxes.not_finite(f"boxes[{k}]", boxes[k], _arguments.CORNERS, beyond)
     return corners
+
+
+def warn_of_form(corners: np.ndarray, shape: tuple[int, int]) -> None:
+    """Warn of corners (K, 4) that seem to be something else."""
+    _boxes.warn_of_form(paste.form(np.ascontiguousarray(corners, np.float64), shape))
 
 
 def whole(numbers: np.ndarray) -> np.ndarray:

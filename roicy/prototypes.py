@@ -152,6 +152,7 @@ def prototype_masks(
     rows = masks.given_boxes(boxes, len(weights))
     with np.errstate(all="ignore"):  # what overflows is found
         corners = masks.finite(rows, rows.astype(computed), computed)
+    masks.warn_of_form(corners, shape)
     places, inside = _places(corners, planes.shape[1:], shape, rule == "yolov5")
     window = _window(planes.shape[1:], shape, rule, fit)
 

@@ -23,6 +23,7 @@ from call.describe cimport (
     is_map, make_levels, set_channels, set_map, set_result as set_result_of)
 from call.flat cimport Flat, go_through, narrow_some
 from errors cimport Error, last_error, raise_last
+from forms cimport form_of
 from limits cimport MAX_EXACT, MAX_SIDE
 from plan.boxes cimport add_rows, angle_in_degrees, look_like_scores, reserve
 from plan.memory cimport zeros_for
@@ -266,12 +267,19 @@ cdef bint take_rows(Plan plan, boxes, Py_ssize_t image, double scale) except? Fa
 cdef int warn_of_boxes(Plan plan) except -1:
     """Warn of rows that are boxes, but hardly those that were meant."""
     cdef const Boxes *boxes = &plan.call.boxes
+    cdef const LevelJob *first = plan.call.jobs
     cdef double angle = angle_in_degrees(boxes)
+    cdef int form
     if look_like_scores(boxes) and type(plan.given_boxes) is ndarray:
         if plan.given_boxes.shape[1] > boxes.width:
             _boxes.warn_of_scores("batch", plan.given_boxes)
     if angle != 0:
         _boxes.warn_of_degrees(angle)
+    if boxes.width == 4:
+        form = form_of(boxes.numbers, boxes.count, first.map.rows / first.scale.y,
+                       first.map.columns / first.scale.x)
+        if form:
+            _boxes.warn_of_form(form)
     return 0
 
 

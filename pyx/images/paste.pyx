@@ -12,8 +12,9 @@ from libc.string cimport memcpy, memset
 
 import numpy as np
 
-from arrays cimport Array
+from arrays cimport Array, number_in
 from errors cimport NO_MEMORY, Error, fail, last_error
+from forms cimport form_of
 from images.buffers cimport buffer_of
 from images.places cimport Placing, place_masks
 from images.structs cimport (REACHED, REAL_VALUES, MaskLines, Masks, Place, Prototypes,
@@ -367,7 +368,8 @@ cdef Array rows_of(const real[:, :] boxes) noexcept:
 
 
 def places(boxes, bint single, rule, Py_ssize_t mask_width, shape):
-    """Return where the masks of boxes (K, 4) lie, the corners of these, and the first wrong box.
+    """Return where the masks of boxes (K, 4) lie, the corners of these, the first wrong box, and
+    what boxes seem to be, as of `form_of`.
 
     boxes: at least one, of float or double; single: masks are of float; rule: (of RULES, padding);
     shape: (H, W).  The results are int64 (K, 8), as struct mask_place, float64 (K, 4), and the
@@ -378,12 +380,23 @@ def places(boxes, bint single, rule, Py_ssize_t mask_width, shape):
     made, corners = np.empty((len(boxes), 8), np.int64), np.empty((len(boxes), 4))
     cdef int64_t[:, ::1] places = made
     cdef double[:, ::1] numbers = corners
+    cdef Py_ssize_t k
+    cdef int i, form
     if boxes.itemsize == sizeof(float):
         rows = rows_of[float](boxes)
     else:
         rows = rows_of[double](boxes)
+    for k in range(len(boxes)):
+        for i in range(4):
+            numbers[k, i] = number_in(&rows, k, i)
+    form = form_of(&numbers[0, 0], len(boxes), shape[0], shape[1])
     return made, corners, place_masks(&placing, &rows, single, <Place*>&places[0, 0],
-                                      &numbers[0, 0])
+                                      &numbers[0, 0]), form
+
+
+def form(const double[:, ::1] boxes, shape):
+    """Return what boxes (K, 4) of an image (H, W) seem to be, as of `form_of`."""
+    return form_of(&boxes[0, 0], len(boxes), shape[0], shape[1]) if len(boxes) else 0
 
 
 cdef int paste_tensors(const PastedMasks *call, Team *team, Error *error) noexcept nogil:

@@ -34,9 +34,10 @@ static FORCE_INLINE void lay_out(const struct labels *job, char *memory,
     tile->winners = tile->candidates + job->classes;
 }
 
-/* Finds where the pixels of an axis lie among numbers, as PyTorch or ONNX Runtime does it.  `first`
-   and `extent` may have fractions; numbers that are there in part are read. */
-static NOINLINE void labels_axis(struct labels_axis *axis) {
+/* Finds where pixels from .. to - 1 of an axis lie among numbers, as PyTorch or ONNX Runtime does
+   it.  `first` and `extent` may have fractions; numbers that are there in part are read.  The last
+   pixels come last. */
+static NOINLINE void labels_axis(struct labels_axis *axis, ptrdiff_t from, ptrdiff_t to) {
     const double first = axis->first, extent = axis->extent;
     const int rule = axis->rule;
     const int32_t skipped = (int32_t)first;
@@ -51,7 +52,7 @@ static NOINLINE void labels_axis(struct labels_axis *axis) {
     axis->single = single;
     axis->low = skipped;
     axis->last = skipped + last;
-    for (ptrdiff_t i = 0; i < axis->pixels && rule < ONNX_HALF_PIXELS; i++) {
+    for (ptrdiff_t i = from; i < to && rule < ONNX_HALF_PIXELS; i++) {
         REAL at = rule == HALF_PIXELS && !single ? FUSED(scale, (REAL)i + (REAL)0.5, (REAL)-0.5)
                                                  : scale * (REAL)i;
         at = at + before > 0 ? at + before : 0;
@@ -61,6 +62,8 @@ static NOINLINE void labels_axis(struct labels_axis *axis) {
         low_weight[i] = 1 - high_weight[i];
         axis->at[i] = skipped + low;
     }
+    if (to < axis->pixels)
+        return;
     if (rule >= ONNX_HALF_PIXELS)
         onnx_axis(axis);
     for (int32_t c = 0, i = 0; c <= last + 1; c++) {

@@ -17,7 +17,7 @@ from labels.structs cimport (LABELS_PAD, LABELS_TOGETHER, Codes, Labels, LabelsA
                              regions_add_rows, regions_join)
 from labels.table cimport LabelTable
 from roicy._kernels.isa cimport tables
-from threads cimport BRIEF, Team, run_call, run_tasks
+from threads cimport BRIEF, Team, look_for_signals, run_call, run_tasks
 from tuning cimport TASKS_PER_THREAD
 
 cdef enum:
@@ -25,6 +25,8 @@ cdef enum:
     CLASSES = 10                   # that cost a pixel as much as reading a number # no record
     CLASS = 20                     # numbers that are read in the time of a class # no record
     TASK_NUMBERS = 1 << 30         # that are compared by a task at most: 0.2 s          # no record
+    AXIS_PIXELS = 1 << 22          # of an axis at once: 0.1 s                           # no record
+    SUMS = 4                       # pixels that are coded in the time of one with a sum # no record
     STRIPE_BYTES = 1 << 18         # of columns of a mask that is coded                  # no record
 
 
@@ -153,6 +155,8 @@ cdef int run_codes(Job *job, Team *team) noexcept nogil:
     cdef double column = max(<double>height, pixels_between(job) / width)
     cdef Py_ssize_t columns = max(<Py_ssize_t>(TASK_NUMBERS // 32 / column), <Py_ssize_t>1)
     cdef Py_ssize_t scratch = LABELS_TOGETHER * height * sizeof(int32_t)
+    if job.call.sums != NULL:
+        columns = max(columns // SUMS, <Py_ssize_t>1)
     if job.stripe:
         job.stripe = min(max(STRIPE_BYTES // height // 64 * 64, 1), width)
         scratch += job.stripe * height + labels_scratch(&job.call, job.size)
@@ -165,18 +169,29 @@ cdef int run_codes(Job *job, Team *team) noexcept nogil:
     return 0
 
 
+cdef int make_axis(const Job *job, LabelsAxis *axis, Team *team) noexcept nogil:
+    """Find where the pixels of an axis lie; -1 if a signal ends the call."""
+    cdef Py_ssize_t first, stop = 0
+    while stop < axis.pixels:
+        first, stop = stop, min(stop + AXIS_PIXELS, axis.pixels)
+        job.table.labels_axis(axis, first, stop)
+        if look_for_signals(team) < 0:
+            return -1
+    return 0
+
+
 cdef int run_all(void *given, Team *team) noexcept nogil:
     cdef Job *job = <Job*>given
     cdef Py_ssize_t tasks = job.images * job.parts
     if job.call.maps == NULL:
         return run_codes(job, team)
-    job.table.labels_axis(&job.call.y)
-    job.table.labels_axis(&job.call.x)
-    if job.call.before != NULL:
-        job.table.labels_axis(job.before)
-        job.table.labels_axis(job.before + 1)
-    if job.depth:
-        job.table.labels_axis(&job.z)
+    if make_axis(job, &job.call.y, team) < 0 or make_axis(job, &job.call.x, team) < 0:
+        return -1
+    if job.call.before != NULL and (make_axis(job, job.before, team) < 0
+                                    or make_axis(job, job.before + 1, team) < 0):
+        return -1
+    if job.depth and make_axis(job, &job.z, team) < 0:
+        return -1
     labels_set_tile(&job.call, job.size)
     if job.call.out != NULL and run_tasks(
             job, tasks, <int>min(<Py_ssize_t>job.threads, tasks),

@@ -332,8 +332,16 @@ def picture(name: str, value: Any, least: int = 0, count: int = 2) -> Any:
     """Return height and width of a picture, or the three extents of a volume."""
     value = items(name, value)
     if not isinstance(value, (list, tuple)) or len(value) != count:
-        raise ValueError(f"{name}: {value!r}, expected two integers, (height, width)")
+        raise ValueError(
+            f"{name}: {value!r}, expected two integers, (height, width){of_dict(value)}"
+        )
     return tuple([integer(name, extent, least, MOST_PIXELS) for extent in value])
+
+
+def of_dict(value: Any) -> str:
+    """Return how a dict of sides becomes a size, as errors say it."""
+    is_size = isinstance(value, dict) and value.keys() == {"height", "width"}
+    return f"; pass ({value['height']!r}, {value['width']!r})" if is_size else ""
 
 
 def two_of(name: str, value: Any, expected: str) -> Any:
@@ -343,6 +351,8 @@ def two_of(name: str, value: Any, expected: str) -> Any:
         if len(value) != 2:
             raise ValueError(f"{name}: {value!r}, expected {expected}")
         return value
+    if isinstance(value, dict):
+        raise TypeError(f"{name}: {value!r}, expected {expected}{of_dict(value)}")
     return value, value
 
 

@@ -379,6 +379,22 @@ def warn_of_scores(kind: str, boxes: Any) -> None:
         warn(f"boxes: a score seems to be among the coordinates{columns_hint(kind, rows[0])}")
 
 
+# What upright boxes seem to be: what form_of of pyx/forms.pxd returns.
+SHARES, SIDES = 1, 2
+FORMS = {
+    SHARES: "all coordinates are of 0..1, and read as pixels; multiply those that are shares of "
+    "the image by its width and height",
+    SIDES: "x2 < x1 or y2 < y1, which seem to be rows [x, y, w, h]; of these pass "
+    "[x, y, x + w, y + h]",
+}
+
+
+def warn_of_form(form: int) -> None:
+    """Warn of boxes that seem to be others, if they do."""
+    if form:
+        warn(f"boxes: {FORMS[form]}")
+
+
 def warn_of_degrees(angle: float) -> None:
     """Warn of an angle of more than two turns that seems to be given in degrees."""
     if abs(angle) <= 720:
@@ -401,10 +417,8 @@ def check_rows(name: str, value: Any, columns: int, numbers: tuple[str, ...] = C
                 )
             elif value.ndim == 3 and value.shape[2] == width:
                 hint = f"; of boxes (N, L, {width}) pass list(boxes)"
-        if numbers == CORNERS and value.ndim == 2 and value.shape[1] in (5, 6, 7):
-            hint = "; of [x1, y1, x2, y2, score, class] pass boxes[:, :4]"
-            if value.shape[1] == 5:
-                hint += ", of [batch_index, x1, y1, x2, y2] boxes[:, 1:]"
+        if numbers == CORNERS and wide_hint(value.shape):
+            hint = wide_hint(value.shape)
         elif value.shape in ((width,), (columns,)):
             hint = "; of one box pass [box]"
         hint = hint or flat_hint(value.shape, (columns,))
@@ -420,6 +434,14 @@ def flat_hint(shape: tuple[int, ...], columns: tuple[int, ...]) -> str:
     if len(shape) > 2 and inner[:1] and inner[-1] in columns:
         return f"; pass boxes.reshape(-1, {inner[-1]})"
     return ""
+
+
+def wide_hint(shape: tuple[int, ...]) -> str:
+    """Return how rows of too many columns become boxes, if they can."""
+    if len(shape) != 2 or shape[1] not in (5, 6, 7):
+        return ""
+    hint = "; of [x1, y1, x2, y2, score, class] pass boxes[:, :4]"
+    return hint + ", of [batch_index, x1, y1, x2, y2] boxes[:, 1:]" * (shape[1] == 5)
 
 
 def _spell(value: Any) -> str:

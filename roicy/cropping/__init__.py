@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
 
-from .._checks import _arguments
+from .._checks import _arguments, _names
 from .._kernels import crop as _crop
 from .._machine import _memory, _threads
 from . import arguments, matrices
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from .._checks import _types as t
 else:
     from .._checks import _names as t
+
+TALL = 5  # times as high as wide: a letter is hardly so
 
 
 @overload
@@ -262,7 +264,8 @@ def crop_lines(
     height : int
         Of the result.  A line is ceil(height * w / h) output pixels wide, of a box of w x h pixels,
         but not wider than `width`.  Corners count with the longer ones of opposite sides, in whole
-        pixels, as PaddleOCR's recogniser has it.
+        pixels, as PaddleOCR's recogniser has it.  Lines five times as high as wide bring a warning:
+        corners that begin where the text begins turn them.
     width : int, optional
         Of the result; by default as wide as the widest line.  Give it where boxes come from
         strangers, since a line may be 2**24 pixels wide.
@@ -303,6 +306,7 @@ def crop_lines(
     if width is None:
         width = int(shown.max(initial=1))
     width = _arguments.integer("width", width, 1, 2**24)
+    _warn_of_tall(shown, height)
     cut: Any = crop  # whose types know no frames and boxes that have been read
     lines = cut(
         given, rows, (height, width), fit="line", mean=mean, std=std, scale=scale,
@@ -311,3 +315,15 @@ def crop_lines(
         color_range=color_range, color_matrix=color_matrix, out=out, num_threads=num_threads,
     )  # fmt: skip
     return lines, np.minimum(shown, width)
+
+
+def _warn_of_tall(shown: np.ndarray, height: int) -> None:
+    """Warn of lines that are hardly as wide as a letter."""
+    tall = shown * TALL <= height
+    if tall.any():
+        k = int(tall.argmax())
+        _names.warn(
+            f"boxes[{k}]: a line of {shown[k]} columns, {TALL} times as high as wide or more; pass "
+            "corners (K, 4, 2) that begin where its text begins: numpy.roll(corners, 1, axis=1) of "
+            "one that is read upwards, numpy.roll(corners, -1, axis=1) of one read downwards"
+        )

@@ -290,6 +290,8 @@ def _yuv_split(name: str, value: np.ndarray, color: str, several: bool) -> list[
         other = value[..., packed[1]]
         return [value[..., packed[0]], other[..., 0::2], other[..., 1::2]]
     down, across = SHARED[color]
+    if len(shape) < 2:
+        raise ValueError(f"{name}: shape {shape}, expected a frame of {color!r} of two axes")
     fits = 2 <= len(shape) <= 2 + several and shape[-1] % across == 0
     height = shape[-2] * down * across // (down * across + 2) if fits else 0
     rows, width = _shares(height, down), shape[-1] // across
@@ -458,10 +460,7 @@ def _warn_of_sides(given: Frames, rows: Boxes) -> None:
     with np.errstate(all="ignore"):
         inside = (first >= 0) & (last >= LEAST_SIDE) & (first + last <= sizes + 1)
     if inside.all():
-        _names.warn(
-            "boxes: x2 < x1 or y2 < y1, which shows them in a mirror; of rows [x, y, w, h] pass "
-            "[x, y, x + w, y + h]"
-        )
+        _boxes.warn_of_form(_boxes.SIDES)
 
 
 def _warn_of_yuv(value: Any, given: Frames, rows: Boxes) -> None:
@@ -554,10 +553,7 @@ def _warn_of_shares(values: np.ndarray) -> None:
     """Warn of upright boxes that seem to be given as shares of the sides of the frame."""
     shares = (values >= 0).all() and (values <= 1).all() and (values != np.trunc(values)).any()
     if shares and (values[:, 2:] - values[:, :2] > 0.001).all():
-        _names.warn(
-            "boxes: all coordinates are of 0..1, and read as pixels; multiply those that are "
-            "shares of the frame by its width and height"
-        )
+        _boxes.warn_of_form(_boxes.SHARES)
 
 
 def numbers(name: str, value: Any, channels: int) -> list[float]:

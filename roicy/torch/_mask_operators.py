@@ -31,7 +31,7 @@ _DECLARED = {
         "ScalarType dtype, int? num_threads"
     ),
     "resize_masks": (
-        f"Tensor masks, SymInt[] size, float threshold, bool align_corners, {_PLACED}, "
+        f"Tensor masks, SymInt[] size, float[] threshold, bool align_corners, {_PLACED}, "
         "int? num_threads"
     ),
     "paste_masks": (
@@ -73,7 +73,10 @@ def _define(name: str, fake: Callable[..., Any]) -> Any:
         call = dict(zip(names, values, strict=True))
         arrays = {name: _tensors.array(x) for name, x in call.items() if isinstance(x, Tensor)}
         call |= {**arrays, "num_threads": _tensors.threads(call["num_threads"])}
+        if name == "resize_masks" and len(call["threshold"]) == 1:
+            call["threshold"] = call["threshold"][0]
         if "dtype" in call:
+            call["mode"] = modes(call["mode"])
             call["dtype"] = str(call["dtype"]).removeprefix("torch.")
         found = _FUNCTIONS[name](**call)
         if name != "label_map":
@@ -98,6 +101,10 @@ def _define(name: str, fake: Callable[..., Any]) -> Any:
                 call[tensor] = (
                     one.movedim(of[tensor], 0) if is_kept else folded(one, of[tensor], size)
                 )
+        if (
+            name == "resize_masks" and len(call["threshold"]) > 1
+        ):  # a number for each mask of an element
+            call["threshold"] = [*call["threshold"]] * size
         result = operator(*call.values())
         found = [
             one if is_kept else one.unflatten(0, (size, one.shape[0] // size))
@@ -165,6 +172,13 @@ def numbers(name: str, values: Any, kind: Any = float) -> list[Any] | None:
     return [kind(one) for one in values]
 
 
+def modes(given: Any) -> Any:
+    """Return modes of axes as a text, which schemas have, or a text of several as a list."""
+    if isinstance(given, (list, tuple)):
+        return ",".join(map(str, given))
+    return given.split(",") if "," in given else given
+
+
 def constant(like: Tensor, values: Any, dtype: torch.dtype) -> Tensor:
     """Return numbers as a tensor; torch.tensor would warn of them in each trace."""
     return torch.empty(0, device=like.device).new_tensor(values, dtype=dtype)
@@ -199,7 +213,7 @@ def _of_traced(name: str) -> Any:
             "Tensor": "Tensor", "Tensor?": "Optional[Tensor]", "str": "str", "bool": "bool",
             "SymInt[]?": "Optional[List[int]]", "float[]?": "Optional[List[float]]",
             "int[]?": "Optional[List[int]]", "float?": "Optional[float]", "int?": "Optional[int]",
-            "ScalarType": "int", "float": "float", "int": "int", "SymInt[]": "Tensor",
+            "ScalarType": "int", "float[]": "List[float]", "int": "int", "SymInt[]": "Tensor",
         }  # fmt: skip
         declared = [one.rsplit(" ", 1) for one in _DECLARED[name].split(", ")]
         arguments = ", ".join(f"{argument}: {kinds[kind]}" for kind, argument in declared)
@@ -227,6 +241,8 @@ def _enlarged(
 ) -> Tensor:  # fmt: skip
     """Return enlarged maps (N, C, H, W), or those of a volume."""
     maps = maps.float() if maps.dtype in _tensors.HALVES else maps
+    if "," in mode:
+        raise NotImplementedError(f"mode: {modes(mode)}, expected one for an export to ONNX")
     if mode == "bilinear":
         named: dict[str, Any] = {
             "mode": "trilinear" if maps.dim() == 5 else mode, "align_corners": align_corners
@@ -269,11 +285,14 @@ def _labels(maps: Tensor, size: Any, layout: str, *given: Any) -> list[Tensor]:
 
 
 def _masks(
-    masks: Tensor, size: Any, threshold: float, align_corners: bool, via: Any, box: Any, _: Any
+    masks: Tensor, size: Any, threshold: list[float], align_corners: bool, via: Any, box: Any,
+    _: Any,
 ) -> Tensor:  # fmt: skip
     missing = max(4 - masks.dim(), 0)
     given = masks[(None,) * missing] if missing else masks.flatten(0, masks.dim() - 4)
-    found = _enlarged(given, size, align_corners, "bilinear", via, box) > threshold
+    enlarged = _enlarged(given, size, align_corners, "bilinear", via, box)
+    limits = constant(masks, threshold, enlarged.dtype)
+    found = enlarged > (limits if len(threshold) == 1 else limits.reshape(*given.shape[:2], 1, 1))
     if missing:
         return found[(0,) * missing]
     return found if masks.dim() == 4 else found.unflatten(0, masks.shape[:-3])

@@ -9,11 +9,13 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from .. import labels as labels_of_numpy
 from .. import masks as masks_of_numpy
+from .._checks import _arguments
 from . import _mask_operators, _tensors
 
 
@@ -137,7 +139,8 @@ def label_map(
         _integers(dtype, out)
         found = _mask_operators.compute(
             "label_map", maps.detach(), _mask_operators.sides(size), layout, align_corners,
-            mode, _mask_operators.numbers("via", via, None), _mask_operators.numbers("box", box),
+            _mask_operators.modes(mode), _mask_operators.numbers("via", via, None),
+            _mask_operators.numbers("box", box),
             _weights(weights, maps),
             _mask_operators.numbers("labels", labels, int), threshold, below, values,
             dtype if out is None else out.dtype, num_threads,
@@ -203,7 +206,7 @@ def label_segments(
 
 
 def resize_masks(
-    masks: Tensor, size: tuple[int, int], *, threshold: float = 0.0, align_corners: bool = False,
+    masks: Tensor, size: tuple[int, int], *, threshold: Any = 0.0, align_corners: bool = False,
     via: tuple[int, int] | None = None, box: Any = None, format: Any = "image",
     out: Tensor | None = None, num_threads: int | None = None,
 ) -> Any:  # fmt: skip
@@ -251,8 +254,8 @@ def resize_masks(
     _tensors.check(masks=masks, out=out)
     if format == "image" and not _mask_operators.is_plain(masks, out):
         result = _mask_operators.compute(
-            "resize_masks", masks.detach(), _mask_operators.sides(size), threshold,
-            align_corners, _mask_operators.numbers("via", via, None),
+            "resize_masks", masks.detach(), _mask_operators.sides(size),
+            _limits(threshold, masks), align_corners, _mask_operators.numbers("via", via, None),
             _mask_operators.numbers("box", box), num_threads,
         )  # fmt: skip
         return _given(result, out)
@@ -302,6 +305,18 @@ def _weights(weights: Any, maps: Tensor) -> Tensor | None:
         return weights if weights is None else weights.detach()
     kind = torch.float64 if maps.dtype is torch.float64 else torch.float32
     return _mask_operators.constant(maps, list(map(float, weights)), kind)
+
+
+def _limits(threshold: Any, masks: Tensor) -> list[float]:
+    """Return a threshold as a list of one, or one for each mask."""
+    if not isinstance(threshold, (list, tuple, np.ndarray, Tensor)):
+        return [_arguments.number("threshold", threshold)]
+    found = _mask_operators.numbers("threshold", threshold) or []
+    if len(found) != masks.shape[:-2].numel():
+        raise ValueError(
+            f"threshold: {len(found)} numbers, expected {masks.shape[:-2].numel()}, one for a mask"
+        )
+    return found
 
 
 def _given(result: Tensor, out: Tensor | None) -> Tensor:

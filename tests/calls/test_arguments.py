@@ -55,6 +55,8 @@ TYPE_ERRORS = [
      "boxes_num: dtype object, expected integers"),
     *(({"output_size": one}, f"output_size: {one!r}, expected an integer")
       for one in (2.0, True, "2", None)),
+    ({"output_size": {"height": 3, "width": 2}},
+     r"output_size: .*, expected an integer or two, \(height, width\); pass \(3, 2\)$"),
     ({"spatial_scale": "1"}, "spatial_scale: '1', expected a number"),
     ({"spatial_scale": None}, "spatial_scale: None"),
     ({"out": [1]}, r"out: builtins\.list, expected a numpy\.ndarray$"),

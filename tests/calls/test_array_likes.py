@@ -7,6 +7,7 @@ Each gives the bits of the plain call, and what could be meant in two ways is re
 import ctypes
 import math
 import re
+import warnings
 
 import numpy as np
 import pytest
@@ -564,6 +565,57 @@ def test_compat_errors():
 
 DEGREES = "boxes: an angle of 45, which is more than two turns; angles are in radians: of degrees"
 SCORES = r"boxes: a score seems .*; %d columns are \[batch_index, .*score%s\] pass boxes\[:, :4\]"
+
+
+SHARES = "boxes: all coordinates are of 0..1, and read as pixels; multiply those that are shares"
+SIDES = r"boxes: x2 < x1 or y2 < y1, .* \[x, y, w, h\]; of these pass \[x, y, x \+ w, y \+ h\]$"
+FORMS = [
+    ([[0.1, 0.1, 0.5, 0.6], [0.2, 0.3, 0.9, 0.8], [0.05, 0.1, 0.5, 1.0]], SHARES),
+    ([[0, 0, 0.5, 1]], SHARES),
+    ([[0, 0, 1, 1], [0, 0, 1, 1]], None),
+    ([[0.5, 0.5, 0.5, 1]], None),
+    ([[0.1, 0.1, 0.5, 0.6], [0.2, 0.3, 0.9, 1.8]], None),
+    ([[40, 40, 10, 12], [30, 50, 8, 9], [20, 33, 7, 7]], SIDES),
+    ([[5, 40, 10, 12]], SIDES),
+    ([[40, 5, 10, 12], [8, 9, 20, 30]], None),
+    ([[40, 5, 10, 12], [30, 3, 20, 30]], SIDES),
+    ([[40, 40, 10, 12], [50, 50, 30, 10]], None),
+    ([[40, 40, 10, 12], [-1, 40, 10, 12]], None),
+]
+
+
+@pytest.mark.parametrize(("boxes", "message"), FORMS)
+@pytest.mark.parametrize("side", [64, 15])
+def test_forms_of_boxes(boxes, message, side, recwarn):
+    """Rows [x, y, w, h] and shares of 1 are warned of by all operators of upright boxes."""
+    maps, count = np.zeros((1, 4, side // 4, side // 4), np.float32), len(boxes)
+    masks, rows = np.zeros((count, 3, 3), np.float32), np.array(boxes, np.float32)
+    grad, images, scale = np.ones((count, 4, 1, 1), np.float32), np.insert(rows, 0, 0, 1), 0.25
+    calls = {
+        **{
+            name: lambda f, given=given: f(maps, given, 1, scale)
+            for names, given in [
+                (("roi_align", "roi_pool", "ps_roi_pool"), boxes),
+                (("ps_roi_align", "prroi_pool", "roi_align_max"), images),
+                (("ps_prroi_pool",), [rows]),
+            ]
+            for name in names
+        },
+        "multiscale_roi_align": lambda f: f([maps, maps], images, 1, [scale, scale / 2]),
+        "roi_align_backward": lambda f: f(grad, images, maps.shape, scale),
+        "prroi_pool_backward_boxes": lambda f: f(grad, maps, images, scale),
+        "paste_masks": lambda f: f(masks, rows, (side, side)),
+        "prototype_masks": lambda f: f(maps[0], np.ones((count, 4)), boxes, (side, side)),
+    }
+    warnings.simplefilter("always")
+    for name, call in calls.items():
+        call(getattr(roicy, name))
+        found = [(str(warning.message), warning.filename) for warning in recwarn]
+        recwarn.clear()
+        assert len(found) == (message is not None and side > 15), name
+        for said, place in found:
+            assert re.match(message, said)
+            assert place == __file__
 
 
 @pytest.mark.parametrize(

@@ -22,12 +22,14 @@ MAY_IMPORT = {
     "passes": ("passes", "plan", "simd", "tuning"),
     "methods": ("methods", "passes", "plan", "simd", "tuning"),
     "call": (
-        "call", "plan", "simd", "errors", "limits", "arrays", "threads", "tuning",
+        "call", "plan", "simd", "errors", "forms", "limits", "arrays", "threads", "tuning",
         "roicy._kernels.isa", "roicy._kernels.methods",
         "roicy._checks._arguments", "roicy._checks._boxes", "roicy._checks._levels",
         "roicy._machine._threads",
     ),
-    "images": ("images", "simd", "errors", "arrays", "threads", "tuning", "roicy._kernels.isa"),
+    "images": (
+        "images", "simd", "errors", "forms", "arrays", "threads", "tuning", "roicy._kernels.isa",
+    ),
     "attention": ("attention", "simd", "errors", "threads", "roicy._kernels.isa"),
     "labels": ("labels", "images", "simd", "errors", "threads", "tuning", "roicy._kernels.isa"),
     "provider": (

@@ -183,6 +183,10 @@ def test_lines_of_text(isa):
     for box in ([(0, 0, 1e-200, 1e-310)], square * 1e-200, square * 1e200, square * 3e307):
         with np.errstate(all="raise"):
             assert roicy.crop_lines(frame, box, 48, 64)[1] in (48, 64)
+    tall = np.array([[(5, 5), (9, 5), (9, 40), (5, 40)]])
+    with pytest.warns(UserWarning, match=r"^boxes\[1\]: a line of 6 columns, 5 times as high"):
+        roicy.crop_lines(frame, np.concatenate([50 * square, tall]), 48)
+    assert roicy.crop_lines(frame, np.roll(tall, 1, axis=1), 48)[1] == 420  # without a warning
     with pytest.raises(ValueError, match="boxes: matrices"):
         roicy.crop_lines(frame, np.ones((1, 2, 3)), 48)
     with pytest.raises(TypeError, match="unexpected keyword argument 'fit'"):

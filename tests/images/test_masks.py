@@ -246,6 +246,15 @@ WRONG = {
     },
     "boxes: shape (2, 4), expected (1, 4), a row": {"boxes": np.zeros((2, 4))},
     "boxes: shape (1, 5), expected (1, 4)": {"boxes": np.zeros((1, 5))},
+    "boxes: shape (1, 6), expected (1, 4), a row [x1, y1, x2, y2] a mask; of [x1, y1, x2, y2, s": {
+        "boxes": np.zeros((1, 6))
+    },
+    "boxes: shape (1, 1, 4), expected (1, 4), a row [x1, y1, x2, y2] a mask; pass boxes.resh": {
+        "boxes": np.zeros((1, 1, 4))
+    },
+    "image_shape: {'height': 5, 'width': 6}, expected two integers, (height, width); pass (5, 6)": {
+        "image_shape": {"height": 5, "width": 6}
+    },
     "boxes: dtype bool, expected": {"boxes": np.zeros((1, 4), bool)},
     "boxes[0]: y1 is nan, expected a finite": {"boxes": np.array([[0, np.nan, 4, 4.0]])},
     "boxes[0]: x2 is inf, expected a finite": {"boxes": np.array([[0, 0, np.inf, 4.0]])},

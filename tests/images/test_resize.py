@@ -212,6 +212,18 @@ def test_letterbox(size, pillow, isa):
     np.testing.assert_array_equal(got, want)
 
 
+@pytest.mark.parametrize("first", [0, 2])
+def test_alpha_of_many_pixels(first):
+    """Rows are multiplied by alpha a few at a time."""
+    frame = frame_of(200, 300, 4)[..., first:].copy()
+    whole = roicy.resize(frame, (200, 70), alpha="pillow", **BYTES)[0]
+    parts = [
+        roicy.resize(rows, (len(rows), 70), alpha="pillow", **BYTES)[0]
+        for rows in np.array_split(frame, [3, 50, 120])
+    ]
+    np.testing.assert_array_equal(whole, np.concatenate(parts))
+
+
 @pytest.mark.parametrize("size", [(40, 50), (90, 70), (60, 80), (60, 30), (30, 80)])
 def test_alpha(size, pillow, isa):
     """Colours are weighed by alpha, as Pillow does; or alpha is not read."""
@@ -391,6 +403,8 @@ def test_tiles(isa):
         ({"alpha": "keep"}, "alpha: 'keep', expected 'drop' or 'pillow'"),
         ({"alpha": "drop"}, "alpha: 'drop', expected None for frames of 1 channel"),
         ({"content": (0, 0, 8)}, "content: shape (3,) of int64, expected whole numbers (top, left"),
+        ({"content": [(), 1]}, "content: [(), 1], expected rows (top, left, height, width)"),
+        ({"frames": np.zeros((), np.uint8), "color": "nv12"}, "frames: shape (), expected a frame"),
         ({"content": (0, 0, 8, 0)}, "content: 0, expected sides from 1"),
         ({"content": (0, 0, 8, 2**25)}, "content: 33554432, expected sides from 1"),
         ({"content": (0, 0, 8, 8), "fit": "letterbox"}, "fit: 'letterbox', expected 'stretch'"),

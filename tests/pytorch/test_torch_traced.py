@@ -29,6 +29,8 @@ CALLS = {
     "labels, corners": lambda x: rt.label_map(x, (33, 70), align_corners=True),
     "volumes": lambda x: rt.label_map(x[:, :, None].repeat(1, 1, 3, 1, 1), (5, 33, 70)),
     "masks": lambda x: rt.resize_masks(x, (33, 70), threshold=0.2),
+    "labels, two modes": lambda x: rt.label_map(x, (33, 70), mode=("nearest", "bilinear")),
+    "masks, limits": lambda x: rt.resize_masks(x, (33, 70), threshold=[-0.1, 0.5, 0, 1] * 2),
     "masks of one": lambda x: rt.resize_masks(x[0], (33, 70)),
     "mask": lambda x: rt.resize_masks(x[0, 0], (33, 70)),
     "pasted": lambda x: rt.paste_masks(x[:, :1], BOXES.to(x.device), (33, 70)),
@@ -160,6 +162,11 @@ def test_box_of_a_trace():
         torch.jit.trace(lambda x: rt.label_map(x, (33, 70), box=x[0, 0, 0, :4]), FIRST)
 
 
+def test_limits_of_a_trace():
+    with pytest.raises(ValueError, match="^threshold: 2 numbers, expected 8, one for a mask"):
+        torch.jit.trace(lambda x: rt.resize_masks(x, (33, 70), threshold=[0, 1]), FIRST)
+
+
 def test_out():
     for call, dtype in (
         (lambda x, out: rt.label_map(x, (33, 70), out=out), torch.uint8),
@@ -194,7 +201,7 @@ def test_negative_bit():
 
 
 @pytest.mark.parametrize("dynamo", [False, True])
-@pytest.mark.parametrize("name", [name for name in CALLS if name != "volumes"])
+@pytest.mark.parametrize("name", [n for n in CALLS if n not in ("volumes", "labels, two modes")])
 def test_onnx(name, dynamo):
     pytest.importorskip("onnxscript")
     runtime = pytest.importorskip("onnxruntime")
