@@ -334,7 +334,8 @@ static NOINLINE void count_candidates(const struct labels *job, const REAL *a, c
 static NOINLINE void bound_cells(const struct labels *job, const struct tile_of_labels *tile,
                                  const int *slots, ptrdiff_t cells) {
     const int all = job->values != NULL;
-    const REAL threshold = job->bounded && !all ? (REAL)job->threshold : -(REAL)INFINITY;
+    const double unit = job->quantum != 0 ? job->quantum : 1; /* of the threshold */
+    const REAL threshold = job->bounded && !all ? (REAL)(job->threshold * unit) : -(REAL)INFINITY;
     const REAL *u = tile->unfit[slots[0]], *v = tile->unfit[slots[1]];
     for (ptrdiff_t x = 0; x < cells; x += LANES) {
         const REAL *a = tile->rows[slots[0]] + x, *b = tile->rows[slots[1]] + x;

@@ -354,7 +354,7 @@ cdef int compute_labels(
         call.names = <const int64_t*>memory
         call.weights = <const int64_t*>memory + given.classes + 1
         for c in range(given.classes + 1):
-            (<int64_t*>memory)[c] = c
+            (<int64_t*>memory)[c] = 1 - c if given.bounded else c            # a mask, or classes
             if c < given.classes and given.class_stride < 0:         # from the last one on
                 (<int64_t*>memory)[c] = given.classes - 1 - c
             if job.size == sizeof(double):

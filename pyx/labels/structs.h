@@ -16,7 +16,8 @@ enum {
     LABELS_PAD = 16,       /* pixels of an axis that may be computed beyond its last one */
     LABELS_DENSE = 4,      /* pixels of a cell: all values are computed of smaller ones (R505) */
     LABELS_ONNX_DENSE = 5, /* the same of ONNX Runtime's values, of two numbers an axis */
-    LABELS_ROWS = 4        /* rows of a cell that are computed together */
+    LABELS_MASK_DENSE = 40, /* the same of masks of these */
+    LABELS_ROWS = 4         /* rows of a cell that are computed together */
 };
 
 /* One axis.  Pixel i lies between numbers at[i] and at[i] + 1, or on the last one, which then
@@ -50,7 +51,7 @@ struct labels {
     const void *weights;     /* REAL, [classes], 0 to 1: what enlarged numbers are multiplied by */
     const int64_t *names; /* [classes + 1]: labels of classes, and of what is below the threshold */
     int bounded;          /* there is a threshold */
-    double threshold;     /* a REAL */
+    double threshold;     /* a REAL, in quanta if there are some */
     int onnx;             /* values and NaN as of ONNX Runtime: onnx.inc.h */
     double quantum, least, most; /* of ONNX's: values are compared as whole numbers of quanta, from
                                     least to most; 0: as they are */
@@ -84,7 +85,8 @@ static inline void labels_set_tile(struct labels *job, ptrdiff_t size) {
     const double pixels = (double)width / all * height / rows; /* of a cell */
     job->dense = job->values || job->sums || pixels < LABELS_DENSE;
     if (job->onnx)
-        job->dense = !job->x.single && pixels < LABELS_ONNX_DENSE;
+        job->dense =
+            !job->x.single && pixels < (job->bounded ? LABELS_MASK_DENSE : LABELS_ONNX_DENSE);
     if (job->dense) { /* the numbers of so many pixels are a few more */
         room = all > width ? room / (all / width + 1) : room;
         job->cells = room < width ? room > 0 ? room : 1 : width;

@@ -23,6 +23,8 @@ cdef struct LabelNode:             # inputs: maps, and the sizes of enlarged map
     bint first_of_one              # an only pixel lies on the first number
     bint last                      # of equal numbers the last one wins
     double quantum, least, most    # as in labels/structs.h
+    bint bounded                   # each map is a mask of its own, of what reaches the threshold
+    double threshold
     int[4] places                  # of each axis among sizes or scales; -1: it stays
     int rank                       # of the result
     int[4] order                   # which axis of maps each of its axes is; -1: one of extent 1
@@ -90,11 +92,14 @@ cdef inline bint describe_labels(
     if node.last:                  # classes are read in reverse order, which compute_labels sees
         call.maps += (call.classes - 1) * call.class_stride
         call.class_stride = -call.class_stride
+    if node.bounded:
+        call.image, call.classes = call.class_stride, 1
+        call.bounded, call.threshold = True, node.threshold
     strides[0] = strides[y] = strides[x] = call.itemsize = node.itemsize
     for axis in range(node.rank):
         extents[axis] = 1
         if node.order[axis] >= 0:
-            extents[axis] = maps.extents[0]
+            extents[axis] = maps.extents[node.order[axis]]
         if node.order[axis] == y:
             extents[axis] = call.y.pixels
         if node.order[axis] == x:
@@ -104,7 +109,8 @@ cdef inline bint describe_labels(
         if node.order[axis] >= 0:
             strides[node.order[axis]] = stride
         stride *= extents[axis]
-    call.out_image, call.out_row, call.out_column = strides[0], strides[y], strides[x]
+    call.out_image = strides[node.classes if node.bounded else 0]
+    call.out_row, call.out_column = strides[y], strides[x]
     return True
 
 
@@ -138,6 +144,7 @@ cdef inline bint compute_label_node(
     cdef int64_t[4] extents
     cdef Team team
     cdef Error error
+    cdef Py_ssize_t images
     cdef const LabelNode *node = <const LabelNode*>any
     memset(&run, 0, sizeof(run))
     run.node, run.context = any, context
@@ -146,8 +153,9 @@ cdef inline bint compute_label_node(
         return run.status != NULL
     if open_labels(node, &run, extents, &made) and made.elements > 0:
         call.out = made.data
+        images = run.inputs[0].extents[0] * (run.inputs[0].extents[1] if node.bounded else 1)
         start_session_team(&team, context)
-        if compute_labels(&call, run.inputs[0].extents[0], any.max_threads, &team, &error) < 0:
+        if compute_labels(&call, images, any.max_threads, &team, &error) < 0:
             run.status = status_of(&error)
     status[0] = run.status
     return True
@@ -163,6 +171,7 @@ cdef inline AnyNode *label_node(object computation) except NULL:
         given.classes, given.itemsize, given.first_of_one)
     node.rule, node.nearest, node.last = given.rule, given.nearest, given.last
     node.quantum, node.least, node.most = given.quantum, given.least, given.most
+    node.bounded, node.threshold = given.bounded, given.threshold
     node.rank = len(given.order)
     for i in range(4):
         node.places[i] = given.places[i]

@@ -1,4 +1,4 @@
-"""Labels of pixels: the Resize and the ArgMax of a segmentation network's maps.
+"""Labels of pixels: the Resize and the ArgMax of a segmentation network's maps, or a Greater.
 
 Between both may be what keeps the order of classes: Softmax, LogSoftmax, Sigmoid, other types and
 layouts of the same numbers, and the pair of nodes by which enlarged maps are quantised.  Labels are
@@ -44,7 +44,7 @@ class Labelling:
 
     def __init__(self, nodes: list[Any], inputs: list[str], output: str, node: Labels):
         self.nodes, self.inputs, self.output, self.node = nodes, inputs, output, node
-        self.title = f"labels of {inputs[0]!r} -> {output!r}"
+        self.title = f"{'masks' if node.bounded else 'labels'} of {inputs[0]!r} -> {output!r}"
 
     def run(self, arrays: list[Any], output: Any) -> None:
         """Say what is wrong.  All else is computed without Python."""
@@ -74,12 +74,13 @@ def labellings(graph: Any, left: list[str]) -> list[Labelling]:
     if resized:
         numbers = Numbers(graph)
         for node in graph.nodes:
-            if node.key not in (("", "ArgMax"), ("", "TopK")):
+            is_mask = node.key in (("", "Greater"), ("", "GreaterOrEqual"))
+            if not is_mask and node.key not in (("", "ArgMax"), ("", "TopK")):
                 continue
             try:
-                found.append(_labelling(numbers, node))
+                found.append((_mask if is_mask else _labelling)(numbers, node))
             except Exception as error:  # whatever it is, it is something else
-                if node.op_type == "ArgMax":
+                if node.op_type == "ArgMax" or (is_mask and _is_resized(numbers, node)):
                     left.append(f"{spell(node.name, node.key)}: {reason(error)}")
         left += [one for node in resized for one in _enlarged(numbers, node)]
     return found
@@ -134,6 +135,60 @@ def _labelling(walk: Numbers, largest: Any) -> Labelling:
     is_last = bool(given.get("select_last_index"))
     node = Labels(classes, *rule, places, order, itemsize or 8, is_last, *quanta)
     return Labelling(nodes, inputs, output, node)
+
+
+def _mask(walk: Numbers, greater: Any) -> Labelling:
+    """Return the group of a comparison with a number; raise an error if there is none."""
+    name, limit = greater.inputs
+    number = walk.constant(limit)
+    is_one = number is not None and number.size == 1 and number.dtype == np.float32
+    expect(is_one and np.isfinite(number).all(), "no number of float32 that is constant")
+    group, quanta = [greater], UNROUNDED
+    while (node := walk.node(name, *STEPS)) is not None:
+        expect(
+            node.op_type in ("DequantizeLinear", "Identity"),
+            f"{node.op_type} rounds or moves numbers",
+        )
+        expect(quanta == UNROUNDED or node.op_type == "Identity", "maps are quantised twice")
+        group.append(node)
+        if node.op_type == "DequantizeLinear":
+            quantise, quanta = _quantised(walk, node)
+            group.append(quantise)
+        name = group[-1].inputs[0]
+    resize = walk.node(name, "Resize")
+    inputs, places, rule = _resized(walk, resize, 1)
+    expect(walk.graph.type_of(inputs[0]) == FLOAT, "maps of float16, which are rounded")
+    least = _least(number.reshape(())[()], greater.op_type == "Greater", quanta)
+    output, itemsize = greater.outputs[0], 1
+    if (node := _only_reader(walk, output)) is not None and node.key == ("", "Cast"):
+        if node.attributes["to"] in ITEMSIZES:
+            itemsize, group, (output,) = (
+                ITEMSIZES[node.attributes["to"]],
+                [node, *group],
+                node.outputs,
+            )
+    group.append(resize)
+    nodes = closed(walk.graph, group[0], {*inputs}, walk.readers, group.__contains__)
+    expect({*nodes} == {*group}, _other_readers(walk, group, output))
+    made = Labels(1, *rule, places, [0, 1, 2, 3], itemsize, False, *quanta, True, least)
+    return Labelling(nodes, inputs, output, made)
+
+
+def _least(number: np.float32, is_above: bool, quanta: tuple[float, float, float]) -> float:
+    """Return the least value that is in a mask, in quanta if there are some."""
+    if quanta == UNROUNDED:
+        return float(np.nextafter(number, np.float32(np.inf)) if is_above else number)
+    counts = np.arange(quanta[1], quanta[2] + 1, dtype=np.float32)
+    values = counts * np.float32(quanta[0])
+    return quanta[1] + int((values <= number if is_above else values < number).sum())
+
+
+def _is_resized(walk: Numbers, greater: Any) -> bool:
+    """Whether what is compared are enlarged maps."""
+    name = greater.inputs[0]
+    while (node := walk.node(name, *STEPS, "QuantizeLinear")) is not None:
+        name = node.inputs[0]
+    return walk.node(name, "Resize") is not None
 
 
 def _after(

@@ -148,6 +148,43 @@ def test_quantised_maps(rule, sizes, threads, isa, level, last, zero, scale, rng
     assert_as_onnx_runtime(text, maps, expected)
 
 
+MASKS = "Y = Greater (R, t)"
+
+
+@pairs(rule=RULES, sizes=PICTURES, threads=[1, 2], isa=ISAS, kind=["noise", "ties"],
+       threshold=[0, 0.25, -3], compare=["Greater", "GreaterOrEqual"], to=[None, 2, 7],
+       scale=[None, 0.25, 0.1])  # fmt: skip
+def test_masks(rule, sizes, threads, isa, kind, threshold, compare, to, scale, rng):
+    """Each map is a mask, by ONNX Runtime's arithmetic and of any type."""
+    maps = maps_of(rng, (N, C, *sizes[0]))
+    maps = maps.round() if kind == "ties" else maps
+    maps[0, 0].flat[0] = np.nan
+    maps[0, 1].flat[-1] = np.inf
+    text = form(
+        ("half_pixel", rule), (LAST, MASKS.replace("Greater", compare)),
+        (SIZES, SIZES[:-1] + f", float t = {{{threshold}}}>"),
+        ("int64[n, y, x]", "bool[n, c, y, x]"), shape=maps.shape, size=sizes[1],
+    )  # fmt: skip
+    if scale:
+        text = changed(text, ("(R, t)", "(P, t)"), ("Y = ", QUANTISED + "Y = "), (
+            "float t", f"int8 zero = {{-7}}, float scale = {{{scale}}}, float t"))  # fmt: skip
+    if to:
+        text = changed(text, ("Y = ", "B = "), ("t)", f"t)\n    Y = Cast <to = {to}> (B)"), (
+            "bool[", {2: "uint8[", 7: "int64["}[to]))  # fmt: skip
+    titles, session = claimed(parsed(text, 18), quiet(intra_op_num_threads=threads))
+    assert titles == ["masks of 'X' -> 'Y'"]
+    (masks,) = session.run(None, {"X": maps})
+    with np.errstate(invalid="ignore"):
+        values = reference.onnx_values(maps, sizes[1], rule)
+    if scale:
+        codes = np.fmax(np.rint(values / np.float32(scale)), np.float32(-121)).clip(-121, 134)
+        values = codes * np.float32(scale)
+    number = np.float32(threshold)
+    expected = values > number if compare == "Greater" else values >= number
+    np.testing.assert_array_equal(masks, expected)
+    assert_as_onnx_runtime(text, maps, masks)
+
+
 def test_models_that_quantize_static_wrote(rng, tmp_path):
     """By its defaults, each tensor has a pair of nodes."""
     quantization = pytest.importorskip("onnxruntime.quantization")

@@ -42,6 +42,14 @@ SAID = {  # what is changed, and what is said of it
                "node 'Z' (ReduceMax) needs the enlarged maps"),
     "an output": ([(ONE, TWO), ("R = ", "Z = "), ("(R)", "(Z)")],
                   "an output of the model, 'Z', needs the enlarged maps"),
+    "probabilities that are compared": (
+        [(LAST, "M = Sigmoid (R)\n    Y = Greater (M, scale)"), ("int64[a", "bool[a")],
+        "node 'Y' (Greater): Sigmoid rounds or moves numbers"),
+    "two thresholds": (
+        [(LAST, "Y = Greater (R, scale)\n    Z = Greater (R, other)"),
+         ("(int64[a, b, c, d] Y)", "(bool[a, b, c, d] Y, bool[e, f, g, h] Z)"),
+         ("float scale", "float other = {0.5}, float scale")],
+        "node 'Z' (Greater) needs the enlarged maps"),
     "no labels": ([("int64[a", "float[a"), (LAST, "Y = Softmax <axis = 1> (R)")],
                   "Resize): enlarged maps are an output; roicy.label_map makes labels"),
     "quantised probabilities": (

@@ -71,6 +71,8 @@ class Labels(NamedTuple):
     quantum: float = 0.0
     least: float = 0.0
     most: float = 0.0
+    bounded: bool = False  # masks of each class
+    threshold: float = 0.0
 
 
 MOST_LEVELS = 16  # of nodes.pxd
