@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, overload
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, overload
 
 import numpy as np
 
@@ -342,6 +342,24 @@ def masks_of(masks: Any) -> tuple[Call, np.ndarray]:
     return call, given
 
 
+class Axis(NamedTuple):
+    """Where the pixels of an axis lie."""
+
+    first: float  # edge of the box, in numbers of maps
+    extent: float
+    pixels: int
+    rule: int
+
+
+class Axes(NamedTuple):
+    """The axes of a call."""
+
+    y: Axis
+    x: Axis
+    z: Axis | None = None  # of volumes
+    before: Axes | None = None  # of an enlargement before
+
+
 class Call:
     """The arguments of a call, checked."""
 
@@ -387,22 +405,23 @@ class Call:
             raise ValueError(f"{other}, expected mode 'bilinear' for that, not 'nearest'")
         shown = self.maps.shape[-2:]
         *depth, height, width = self.size = _arguments.picture("size", size, 0, self.dimensions)
-        first: tuple[Any, ...] = ()
+        z = before = None
         rules = [NEAREST if one else rule for one in nearest]
         if depth:
             for name, value in (("via", via), ("box", box)):
                 if value is not None:
                     raise ValueError(f"{name}: {value!r}, expected None for a volume")
-            first = ((0.0, float(self.maps.shape[2]), *depth, rules[0]),)
+            z = Axis(0.0, float(self.maps.shape[2]), *depth, rules[0])
         if via is not None:
             between = _arguments.picture("via", via, 1)
             if between[0] < shown[0] or between[1] < shown[1]:
                 raise ValueError(f"via: {via!r}, expected at least the {shown} of the maps")
             ends = zip(shown, between, strict=True)
-            first = tuple((0.0, float(extent), count, rule) for extent, count in ends)
+            before = Axes(*(Axis(0.0, float(extent), count, rule) for extent, count in ends))
             shown = between
         x1, y1, x2, y2 = corners(box, shown)
-        self.axes = ((y1, y2 - y1, height, rules[-2]), (x1, x2 - x1, width, rules[-1]), *first)
+        y, x = Axis(y1, y2 - y1, height, rules[-2]), Axis(x1, x2 - x1, width, rules[-1])
+        self.axes = Axes(y, x, z, before)
         largest = [("size", size, height + width)]
         if via is not None:
             largest.append(("via", via, sum(shown)))

@@ -214,7 +214,7 @@ cdef inline void lay_out_axis(LabelsAxis *axis, char *memory, Py_ssize_t size) n
 
 
 cdef int set_axis(LabelsAxis *axis, list kept, given, Py_ssize_t size) except -1:
-    """given: (first, extent, pixels, rule)."""
+    """given: an Axis of roicy/labels.py."""
     axis.first, axis.extent, axis.pixels, axis.rule = given
     lay_out_axis(axis, memory_of(kept, axis_bytes(axis, size), False), size)
     return 0
@@ -249,15 +249,15 @@ cdef int set_call(Job *job, list kept, given, axes, rule) except -1:
     call.bounded, call.threshold = rule[2:4]
     if rule[4] is not None:
         job.thresholds = <const double*>buffer_of(kept, rule[4], b"d", sizeof(double)).buf
-    set_axis(&call.y, kept, axes[0], job.size)
-    set_axis(&call.x, kept, axes[1], job.size)
-    if len(axes) == 3:
-        set_axis(&job.z, kept, axes[2], job.size)
+    set_axis(&call.y, kept, axes.y, job.size)
+    set_axis(&call.x, kept, axes.x, job.size)
+    if axes.z is not None:
+        set_axis(&job.z, kept, axes.z, job.size)
         job.depth = job.z.pixels
         job.images *= job.depth
-    elif len(axes) == 4:
-        set_axis(job.before, kept, axes[2], job.size)
-        set_axis(job.before + 1, kept, axes[3], job.size)
+    if axes.before is not None:
+        set_axis(job.before, kept, axes.before.y, job.size)
+        set_axis(job.before + 1, kept, axes.before.x, job.size)
         call.before = job.before
     return 0
 
@@ -377,9 +377,8 @@ def compute(maps, axes, rule, outs, regions, int threads):
     """Label pictures, and return the regions of each, or None.
 
     maps: (N, C, h, w) or volumes (N, C, d, h, w), of any strides, with types of two bytes as
-    uint16, and NumPy's character of their type; axes: y and x, and then z of volumes, or those of
-    an enlargement before, or none: (first, extent, pixels, rule); rule: names (C + 1) of int64,
-    weights (C) of the type that is computed in, whether there is a threshold, the threshold;
+    uint16, and NumPy's character of their type; axes: of roicy/labels.py; rule: names (C + 1) of
+    int64, weights (C) of the type that is computed in, whether there is a threshold, the threshold;
     outs: (N, H, W) or (N, D, H, W), integers of any strides, and values of this shape in
     the order of C, or None; regions, not of volumes: (labels that there are, from 0 on, whether
     they are coded), or None.

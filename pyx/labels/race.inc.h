@@ -57,10 +57,11 @@ static FORCE_INLINE void race(const struct labels *job, const struct tile_of_lab
     }
 }
 
-/* Computes some pixels of `rows` rows, at most a vector of each, and writes them. */
+/* Computes the first pixels of `rows` rows of a part, at most a vector of each, and writes them. */
 static FORCE_INLINE void compute_pixels(const struct labels *job, const struct tile_of_labels *tile,
-                                        ptrdiff_t n, const ptrdiff_t *at, int count, int rows) {
-    const ptrdiff_t y = at[1], x = at[2];
+                                        ptrdiff_t n, const struct labels_part *part, int rows) {
+    const ptrdiff_t image = part->image, y = part->y0, x = part->x0, left = part->x1 - x;
+    const int count = (int)(left < VECTOR_LANES ? left : VECTOR_LANES);
     const REAL *weights[4] = {
         (const REAL *)job->x.low_weight + x, (const REAL *)job->x.high_weight + x,
         (const REAL *)job->y.low_weight + y, (const REAL *)job->y.high_weight + y};
@@ -75,7 +76,7 @@ static FORCE_INLINE void compute_pixels(const struct labels *job, const struct t
         race(job, tile, n, weights, rows, 0, best, won);
     UNROLLED(4)
     for (int r = 0; r < rows; r++) {
-        char *to = job->out + at[0] * job->out_image + (y + r) * job->out_row + x * job->out_column;
+        char *to = job->out + image * job->out_image + (y + r) * job->out_row + x * job->out_column;
         int32_t winners[VECTOR_LANES];
         if (job->bounded) {
             const INDICES below = ~(best[r] >= least); /* NaN, too */
@@ -85,7 +86,7 @@ static FORCE_INLINE void compute_pixels(const struct labels *job, const struct t
             winners[l] = (int32_t)won[r][l];
         labels_put(job, winners, count, to);
         if (job->values)
-            memcpy((REAL *)job->values + (at[0] * job->y.pixels + y + r) * job->x.pixels + x,
+            memcpy((REAL *)job->values + (image * job->y.pixels + y + r) * job->x.pixels + x,
                    &best[r], (size_t)count * sizeof(REAL));
     }
 }
@@ -96,27 +97,26 @@ static NOINLINE void compute_cell(const struct labels *job, const struct tile_of
                                   const struct labels_part *pixels) {
     const ptrdiff_t n = list_candidates(job, tile, slots, at);
     const int many = pixels->y1 - pixels->y0 >= LABELS_ROWS;
-    for (ptrdiff_t y = pixels->y0; y < pixels->y1;) {
+    struct labels_part left = *pixels;
+    while (left.y0 < left.y1) {
         /* The last rows are computed with some before them. */
-        y = many && pixels->y1 - y < LABELS_ROWS ? pixels->y1 - LABELS_ROWS : y;
-        for (ptrdiff_t x = pixels->x0; x < pixels->x1; x += VECTOR_LANES) {
-            const ptrdiff_t left = pixels->x1 - x, place[3] = {pixels->image, y, x};
-            const int count = (int)(left < VECTOR_LANES ? left : VECTOR_LANES);
+        left.y0 = many && left.y1 - left.y0 < LABELS_ROWS ? left.y1 - LABELS_ROWS : left.y0;
+        for (left.x0 = pixels->x0; left.x0 < left.x1; left.x0 += VECTOR_LANES) {
             if (many)
-                compute_pixels(job, tile, n, place, count, LABELS_ROWS);
+                compute_pixels(job, tile, n, &left, LABELS_ROWS);
             else
-                compute_pixels(job, tile, n, place, count, 1);
+                compute_pixels(job, tile, n, &left, 1);
         }
-        y += many ? LABELS_ROWS : 1;
+        left.y0 += many ? LABELS_ROWS : 1;
     }
 }
 
-/* Writes the labels of some cells of a row, of which the first one begins at `column` of maps. */
+/* Writes the labels of cells of a row, which begin at columns `column` to stop - 1 of maps. */
 static FORCE_INLINE void write_cells(const struct labels *job, const struct tile_of_labels *tile,
-                                     const int *slots, const ptrdiff_t *columns,
+                                     const int *slots, ptrdiff_t column, ptrdiff_t stop,
                                      const struct labels_part *part) {
-    const int32_t *begin = job->x.begin + columns[0] - job->x.low;
-    const ptrdiff_t cells = columns[1] - columns[0];
+    const int32_t *begin = job->x.begin + column - job->x.low;
+    const ptrdiff_t cells = stop - column;
     struct labels_part pixels = *part;
     for (ptrdiff_t c = 0, next; c < cells; c = next) {
         const int32_t winner = tile->winners[c];
@@ -148,7 +148,6 @@ static NOINLINE void label_pixels(const struct labels *job, const struct labels_
     }
     for (ptrdiff_t column = x->at[part->x0], next; column < stop; column = next) {
         next = column + job->cells < stop ? column + job->cells : stop;
-        const ptrdiff_t columns[2] = {column, next};
         lay_out(job, (char *)memory, &tile);
         for (some.y0 = part->y0; some.y0 < part->y1; some.y0 = some.y1) {
             const int32_t low = y->at[some.y0], after = y->begin[low - y->low + 1];
@@ -158,7 +157,7 @@ static NOINLINE void label_pixels(const struct labels *job, const struct labels_
             read_row(job, maps, low, column, next - column, &tile);
             read_row(job, maps, high, column, next - column, &tile);
             bound_cells(job, &tile, slots, next - column);
-            write_cells(job, &tile, slots, columns, &some);
+            write_cells(job, &tile, slots, column, next, &some);
         }
     }
 }

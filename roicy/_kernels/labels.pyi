@@ -4,9 +4,10 @@ from typing import Any
 
 import numpy as np
 
+from ..labels import Axes
+
 Maps = tuple[np.ndarray, str, tuple[float, float]]
 Coded = tuple[bytes, int, int, int, int, int, float]
-Axes = tuple[tuple[Any, ...], ...]
 
 def compute(
     maps: Maps, axes: Axes, rule: tuple[Any, ...], outs: tuple[np.ndarray, np.ndarray | None],

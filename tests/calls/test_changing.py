@@ -7,6 +7,7 @@ import pytest
 
 import roicy
 from roicy._kernels import labels
+from roicy.labels import Axes, Axis
 
 
 class Growing:
@@ -115,7 +116,7 @@ def test_default_integers_of_32_bits(monkeypatch, rng):
 def test_kernels_look_at_types():
     """What has another type than a kernel reads is an error, and no memory is read as such."""
     maps, out, ends = np.zeros((1, 2, 3, 3), np.float32), np.zeros((1, 3, 3), np.uint8), (0.0, 3.0)
-    axes, ones = ((*ends, 3, 0), (*ends, 3, 0)), np.ones(2, np.float32)
+    axes, ones = Axes(Axis(*ends, 3, 0), Axis(*ends, 3, 0)), np.ones(2, np.float32)
     right = {"names": np.arange(3, dtype=np.int64), "weights": ones, "maps": maps}
     wrong = {"names": np.int32, "weights": np.float64, "maps": np.float64}
     for name, dtype in wrong.items():
