@@ -29,7 +29,6 @@ ARITHMETICS = ("pillow", "torch")
 PILLOWS = {1: "lanczos", 2: "bilinear", 3: "bicubic", 4: "box", 5: "hamming"}  # its numbers
 KEPT = 64  # tables of bytes that are kept
 MOST_CHANNELS, AT_ONCE = 16, 4  # that a frame may have, and that the kernels take
-PIXELS_AT_ONCE = 1 << 14  # that are multiplied by alpha together
 MOST = _arguments.MOST_BINS  # a side of what is resized, and how far it may lie off the result
 
 
@@ -284,7 +283,7 @@ def _dense(given: arguments.Frames, alpha: str | None) -> tuple[arguments.Frames
         for array in arrays
     ]  # fmt: skip
     if alpha == "pillow":
-        dense = [*map(_multiplied, dense), *dense]
+        dense = [*map(filters.multiplied, dense), *dense]
         given = given._replace(count=2 * given.count)
     return given._replace(arrays=tuple(dense), planar=False), count
 
@@ -382,39 +381,6 @@ def _groups(given: arguments.Frames, count: int) -> Iterator[tuple[arguments.Fra
             arrays = [np.ascontiguousarray(array) for array in arrays]
         stop = min(first + AT_ONCE, count)
         yield given._replace(arrays=tuple(arrays), channels=stop - first), first, stop
-
-
-def _multiplied(array: np.ndarray) -> np.ndarray:
-    """Return a frame whose colours are multiplied by alpha, and rounded as Pillow does.
-
-    A pixel is one number here, and a few rows at a time stay in the processor's cache.
-    """
-    result = np.empty(array.shape, np.uint8)
-    if not array.size:
-        return result
-    wide = array.shape[3] == 4
-    kind, places, colours = ("<u4", 24, 0xFF00FF) if wide else ("<u2", 8, 0xFF)
-    pixels, made = array.view(kind)[..., 0], result.view(kind)[..., 0]
-    rows = max(PIXELS_AT_ONCE // array.shape[2], 1)
-    for image, target in zip(pixels, made, strict=True):
-        for y in range(0, len(image), rows):
-            some = image[y : y + rows]
-            alpha = some >> places
-            found = _shares(some & colours, alpha, colours)
-            if wide:
-                found |= _shares((some >> 8) & 0xFF, alpha, 0xFF) << 8
-            np.bitwise_or(found, some & (0xFF << places), out=target[y : y + rows])
-    return result
-
-
-def _shares(colours: np.ndarray, alpha: np.ndarray, mask: int) -> np.ndarray:
-    """Return colours times alpha / 255, in place; mask: which bytes of a number are colours."""
-    colours *= alpha
-    colours += mask & 0x800080
-    colours += (colours >> 8) & mask
-    colours >>= 8
-    colours &= mask
-    return colours
 
 
 class _Rule(NamedTuple):
