@@ -27,6 +27,18 @@ cdef extern from "pool.h" nogil:
     bint c_steps_aside "steps_aside"(size_t worker, long long *since) noexcept
     long long c_nanoseconds "nanoseconds"() noexcept
 
+cdef extern from "timed.h" nogil:
+    enum: MOST_TIMES
+    ctypedef struct Timed:
+        long long *times
+        size_t count
+    Timed timed
+    bint begin_times(bint backwards) noexcept
+    void end_times() noexcept
+    void time_tasks(
+        void (*work)(void *given, size_t worker) noexcept nogil, size_t workers,
+        void *queue) noexcept
+
 
 def supported():
     """The instruction sets that the processor and the operating system support, best first."""
@@ -88,7 +100,39 @@ def get_limit():
 cdef void *pool_for(
         void *context, void (*work)(void *given, size_t worker) noexcept nogil, size_t workers,
         size_t batches, void *given) noexcept nogil:
+    if timed.times != NULL:
+        time_tasks(work, workers, given)
+        return NULL
     return c_pool_for(context, work, workers, batches, given)
+
+
+cdef bint tasks_are_timed() noexcept nogil:
+    return timed.times != NULL
+
+
+def times_of_tasks(call, bint backwards=False):
+    """Make a call whose tasks are carried out here, one by one.
+
+    backwards: the last task comes first.  Return (workers, [nanoseconds]) for each time that tasks
+    are shared out: of what makes scratch ready, as each worker's first task does, and of each task.
+    """
+    cdef list groups = [], times = None
+    cdef size_t i
+    if not begin_times(backwards):
+        raise MemoryError("no room for times of tasks, or they are being timed already")
+    try:
+        call()
+        if timed.count == MOST_TIMES:
+            raise MemoryError(f"more than {MOST_TIMES} tasks, which is all that there is room for")
+        for i in range(timed.count):
+            if timed.times[i] < 0:
+                times = []
+                groups.append((-timed.times[i], times))
+            else:
+                times.append(timed.times[i])
+    finally:
+        end_times()
+    return groups
 
 
 cdef void enter_call() noexcept nogil:

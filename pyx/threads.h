@@ -13,6 +13,8 @@ enum { AT_ONCE = 500 }; /* milliseconds: Ctrl-C is not to wait for longer than a
 struct task_queue {
     ptrdiff_t next, count; /* next: written by all threads */
     long long until;       /* no task begins later; 0: whatever the time is */
+    char *scratch;         /* of the workers, one after the other; or NULL */
+    ptrdiff_t scratch_bytes;
 };
 
 static inline long long milliseconds(void) {

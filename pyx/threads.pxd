@@ -6,7 +6,7 @@ task asks for it.
 """
 from errors cimport NO_MEMORY, RAISED, fail, raise_last
 from roicy._kernels.machine cimport (count_release, enter_call, leave_call, nanoseconds, pool_for,
-                                     steps_aside)
+                                     steps_aside, tasks_are_timed)
 from simd.structs cimport PLANTED, pages_alloc, pages_free
 
 ctypedef void (*WorkFunction)(const void *call, Py_ssize_t task, char *scratch) noexcept nogil
@@ -21,6 +21,8 @@ cdef extern from "threads.h" nogil:
         Py_ssize_t next
         Py_ssize_t count
         long long until
+        char *scratch
+        Py_ssize_t scratch_bytes
     long long milliseconds() noexcept
     Py_ssize_t take_task(Queue *queue) noexcept
 
@@ -51,11 +53,9 @@ cdef struct Team:                  # who carries out the tasks of one call
 
 
 cdef struct Shared:                # tasks that workers take in turn
-    Queue queue
+    Queue queue                    # first, for timed.h
     WorkFunction work
     const void *call
-    char *scratch
-    Py_ssize_t scratch_bytes       # of each worker
     Team *team
     bint steps_aside
 
@@ -105,10 +105,10 @@ cdef inline void look_at_time(Team *team) noexcept nogil:
 cdef inline void take_tasks(void *given, size_t worker) noexcept nogil:
     """Carry out tasks until none is left.  Workers may run one after the other, in any order."""
     cdef Shared *shared = <Shared*>given
-    cdef char *scratch = shared.scratch
+    cdef char *scratch = shared.queue.scratch
     cdef Py_ssize_t task = take_task(&shared.queue)
     if scratch != NULL:
-        scratch += <Py_ssize_t>worker * shared.scratch_bytes
+        scratch += <Py_ssize_t>worker * shared.queue.scratch_bytes
     while task < shared.queue.count:
         shared.work(shared.call, task, scratch)
         if shared.steps_aside and steps_aside(worker, &shared.team.since):
@@ -128,11 +128,11 @@ cdef inline int share_tasks(
     cdef const void *failed
     cdef Shared shared
     shared.work, shared.call, shared.queue.next, shared.queue.count = work, call, 0, tasks
-    shared.scratch, shared.scratch_bytes = scratch, scratch_bytes
+    shared.queue.scratch, shared.queue.scratch_bytes = scratch, scratch_bytes
     shared.team, shared.steps_aside = team, team.steps_aside and workers > 1
     while shared.queue.next < tasks:
         shared.queue.until = team.until if team.looks_for_signals else 0
-        if workers == 1:
+        if workers == 1 and not tasks_are_timed():
             take_tasks(&shared, 0)
         else:
             failed = team.parallel_for(team.context, take_tasks, workers, workers, &shared)

@@ -56,6 +56,8 @@ cdef inline int begin(Call *call) noexcept nogil:
     cdef int32_t *keys
     cdef const Isa *isa = tables + (call.itemsize == sizeof(double))
     call.simd, call.lanes = isa.simd, LANE_BYTES // call.itemsize
+    if call.purpose == MAX_PIXEL_GRAD and call.out_strides.x == 1:
+        call.lanes = 1             # planes are written one by one, so that tasks may have a few
     call.done = call.begun = True
     if count == 0:
         return 0

@@ -64,8 +64,9 @@ cdef inline void set_pixel_axes(
     cdef const int32_t *counts = job.tables.counts + 2 * part.box
     y[0] = axis_of(job, part.spans_y, counts[0], max(window.y0, task.y0), min(window.y1, task.y1))
     x[0] = axis_of(job, part.spans_x, counts[1], max(window.x0, task.x0), min(window.x1, task.x1))
-    y.low, y.high, y.whole = part.p0, part.p1, part.p1 - part.p0 == job.call.ph
-    x.low, x.high, x.whole = part.q0, part.q1, part.q1 - part.q0 == job.call.pw
+    # Bins that `keep_readers` has left out read none of these pixels.
+    y.low, y.high, y.whole = part.p0, part.p1, part.whole or part.p1 - part.p0 == job.call.ph
+    x.low, x.high, x.whole = part.q0, part.q1, part.whole or part.q1 - part.q0 == job.call.pw
 
 
 cdef inline const int32_t *bins_of_pixel(

@@ -10,6 +10,7 @@ from simd.structs cimport LANE_BYTES, real
 
 cdef enum:
     PLANES_BYTES = 256 << 10       # planes of a task: half of a small level 2 cache    # R178
+    PLANES_PER_THREAD = 2          # tasks, each of which goes through all boxes        # R532
 
 
 cdef inline real lowest(const real *_) noexcept nogil:
@@ -49,7 +50,9 @@ cdef inline void shares_of_maxima(
     """
     cdef Py_ssize_t pixels = job.map.rows * job.map.columns, for_cache = 1
     if not together:
-        for_cache = ceiling(work.blocks * pixels * LANE_BYTES, PLANES_BYTES)
+        for_cache = ceiling(work.blocks * pixels * job.call.lanes * job.call.itemsize, PLANES_BYTES)
+    if job.call.lanes == 1 and work.threads > 1:
+        for_cache = max(for_cache, PLANES_PER_THREAD * work.threads)
     shares.blocks = min(work.blocks, max(<Py_ssize_t>work.threads, for_cache))
     # Neighbouring channels of a pixel share cache lines, and hardware fetches the next one too.  A
     # tile for each thread keeps threads from taking them from each other.

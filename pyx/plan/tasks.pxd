@@ -28,10 +28,11 @@ from errors cimport NO_MEMORY, fail
 from plan.facts cimport TILE_PIXELS, rows_contiguous, window_area
 from plan.memory cimport allocated
 from plan.scratch cimport slope_pixels
-from plan.shares cimport ceiling
+from plan.shares cimport cost_again, ceiling, cost_of_bins
 from plan.structs cimport (
     GRAD_BOXES, PACK_ROWS, PACK_WINDOW, Call, Cover, LevelJob, Shares, Task, Tasks, Work,
     writes_maps)
+from simd.structs cimport LANE_BYTES
 from tuning cimport NARROW_COST, SLOPE_BLOCKS, TASKS_PER_THREAD
 
 cdef enum:
@@ -127,7 +128,7 @@ cdef inline Work work_of(const Call *call) noexcept nogil:
         if writes_maps(call.purpose) and job.tables.count > 0:
             cost += (<double>job.map.images * job.map.rows * job.map.columns
                      * (work.bins if job.method.bins_apart else 1))
-    cost *= work.blocks
+    cost *= ceiling(call.channels, LANE_BYTES // call.itemsize)
     # A little more than an even share: else rounding could make a share of bins seem too much for
     # a task, whose boxes would be divided too.
     work.cost = EVEN_SHARE * cost / (TASKS_PER_THREAD * call.max_threads)
@@ -170,7 +171,7 @@ cdef inline int list_tasks(Call *call) noexcept nogil:
                 failed = add_image_to_read(tasks, job, &work, level, image)
             if failed:
                 return -1
-    if work.threads > 1 and not writes_maps(call.purpose):
+    if work.threads > 1:
         qsort(tasks.items, tasks.count, sizeof(Task), compare_tasks)
     return min(work.threads, max(<int>tasks.count, 1))
 
@@ -296,14 +297,22 @@ cdef inline double cost_of_rows(
 
 # --- tasks that write: gradients of the input
 
+cdef struct Bands:                 # how the rows of an image are divided
+    double *costs                  # [rows]: of a row
+    double *again                  # [rows]: of what a band reads again that begins with it
+    double left                    # sum of the costs of rows that are in no band yet
+    double again_left              # sum of their `again`
+    Py_ssize_t count               # of bands that they are to be divided into
+
+
 cdef inline int add_image_to_write(
         Tasks *tasks, const LevelJob *job, const Work *work, const Shares *shares, Py_ssize_t level,
         Py_ssize_t image) noexcept nogil:
     """Add the tasks of an image: bands of rows that cost as much each, cut to the columns that the
     tile has room for.  An image without boxes is written with zeros, unless gradients are added to
     what is there."""
-    cdef double *costs
     cdef double cost
+    cdef Bands bands
     cdef Task task
     cdef int failed = 0
     task.level, task.image = level, image
@@ -311,48 +320,62 @@ cdef inline int add_image_to_write(
     task.load, task.y1 = shares.load, 0
     if job.add and task.first_box == task.stop_box:
         return 0
-    costs = <double*>allocated(job.map.rows + 1, sizeof(double))
-    if costs == NULL:
+    bands.costs = <double*>allocated(2 * (job.map.rows + 1), sizeof(double))
+    if bands.costs == NULL:
         return -1
-    cost = costs_of_rows(job, task.first_box, task.stop_box, costs)
+    bands.again, bands.count = bands.costs + job.map.rows + 1, shares.bands
+    set_costs_of_rows(job, task.first_box, task.stop_box, &bands)
     while task.y1 < job.map.rows and not failed:
         task.y0, task.x1 = task.y1, 0
-        task.y1 = stop_of_band(job, shares, task.y0, costs, cost / shares.bands)
+        task.y1 = stop_of_band(job, shares, task.y0, &bands, &cost)
         while task.x1 < job.map.columns and not failed:
             task.x0 = task.x1
             task.x1 = min(task.x0 + shares.columns, job.map.columns)
-            failed = add_shares(tasks, work, shares[0], task, 0)
-    free(costs)
+            failed = add_shares(tasks, work, shares[0], task, cost)
+    free(bands.costs)
     return failed
 
 
-cdef inline double costs_of_rows(
-        const LevelJob *job, Py_ssize_t first, Py_ssize_t stop, double *costs) noexcept nogil:
-    """Set the costs of each row, of which there is room for one more, and return their sum: the
-    pixels that boxes cover are computed, and the whole row is written."""
-    cdef Py_ssize_t i, y
-    cdef double covered = 0, cost = 0
-    cdef const int32_t *window
-    memset(costs, 0, (job.map.rows + 1) * sizeof(double))
+cdef inline void set_costs_of_rows(
+        const LevelJob *job, Py_ssize_t first, Py_ssize_t stop, Bands *bands) noexcept nogil:
+    """Set the costs of each row, for which there is room for one more: of pixels that boxes cover,
+    of all pixels, which are written, and of the bins of boxes, in the first row that they read."""
+    cdef Py_ssize_t again = cost_again(job), i, y
+    cdef double covered = 0, boxes = 0
+    cdef const int32_t *windows = job.tables.windows
+    memset(bands.costs, 0, 2 * (job.map.rows + 1) * sizeof(double))
     # First where windows begin and end, then the sum of those that have begun and not ended.
     for i in range(first, stop):
-        window = job.tables.windows + 4 * i
-        costs[window[0]] += window[3] - window[2]
-        costs[window[1]] -= window[3] - window[2]
+        bands.costs[windows[4 * i]] += windows[4 * i + 3] - windows[4 * i + 2]
+        bands.costs[windows[4 * i + 1]] -= windows[4 * i + 3] - windows[4 * i + 2]
+        if windows[4 * i] < windows[4 * i + 1]:
+            bands.again[windows[4 * i] + 1] += again
+            bands.again[windows[4 * i + 1]] -= again
+    bands.left, bands.again_left = cost_of_bins(job) * (stop - first), 0
     for y in range(job.map.rows):
-        covered += costs[y]
-        costs[y] = PIXEL_COST * covered + job.map.columns
-        cost += costs[y]
-    return cost
+        covered += bands.costs[y]
+        boxes += bands.again[y]
+        bands.costs[y], bands.again[y] = covered + job.map.columns, boxes
+        bands.left += bands.costs[y]
+        bands.again_left += boxes
+    for i in range(first, stop):
+        bands.costs[windows[4 * i]] += cost_of_bins(job)
 
 
 cdef inline Py_ssize_t stop_of_band(
-        const LevelJob *job, const Shares *shares, Py_ssize_t first, const double *costs,
-        double cost) noexcept nogil:
-    cdef Py_ssize_t y, stop = min(job.map.rows, first + shares.rows)
-    cdef double seen = 0
-    for y in range(first, stop):
-        seen += costs[y]
-        if seen >= cost:
-            return y + 1
-    return stop
+        const LevelJob *job, const Shares *shares, Py_ssize_t first, Bands *bands,
+        double *cost) noexcept nogil:
+    """Return the end of a band, which costs as much as each of those after it will, roughly, and
+    set its cost."""
+    cdef Py_ssize_t y = first, stop = min(job.map.rows, first + shares.rows)
+    cdef Py_ssize_t later = max(bands.count - 1, 0)
+    cdef double mean = bands.again_left / (job.map.rows - first)
+    cdef double even = (bands.again[first] + bands.left + later * mean) / (later + 1)
+    cost[0] = bands.again[first]
+    while y < stop and (y == first or cost[0] + bands.costs[y] / 2 < even):
+        cost[0] += bands.costs[y]
+        bands.again_left -= bands.again[y]
+        y += 1
+    bands.left -= cost[0] - bands.again[first]
+    bands.count = later
+    return y

@@ -10,6 +10,9 @@ cdef void enter_call() noexcept nogil
 cdef void leave_call() noexcept nogil
 cdef bint steps_aside(size_t worker, long long *since) noexcept nogil
 
+# Whether this thread's calls have their tasks timed one by one.
+cdef bint tasks_are_timed() noexcept nogil
+
 cdef long long nanoseconds() noexcept nogil
 
 # Counts that Python's lock is given up, for `lock_releases`; the caller holds it.

@@ -58,6 +58,11 @@ def add_options(bench: argparse.ArgumentParser) -> None:
     add = bench.add_argument_group("threads and other work").add_argument
     text = "Time 1, 2, 4, ... threads, up to the number of cores."
     add("--scaling", action="store_true", help=text)
+    text = (
+        "Time the tasks that are planned for each of these numbers of threads one by one, and deal "
+        "them to so many workers.  The default is 2, 16, 32 and 64."
+    )
+    add("--simulate", type=int, nargs="*", metavar="N", help=text)
     text = "Print percentiles of small calls: alone, beside a busy core, from 8 threads, forked."
     add("--latency", action="store_true", help=text)
     text = (
@@ -90,8 +95,9 @@ def check_file(option: str, path: str | None, is_picture: bool = False) -> None:
 def check(options: argparse.Namespace) -> None:
     """Check what argparse does not; ValueError names the first option that is wrong."""
     numbers = vars(options) | {"threads": min(options.threads)}
-    numbers["busy"] = min(options.busy) if options.busy else None
-    for name in ("busy", "processes", "rounds", "seconds", "same", "threads"):
+    for name in ("busy", "simulate"):
+        numbers[name] = min(getattr(options, name) or [1])
+    for name in ("busy", "processes", "rounds", "seconds", "same", "simulate", "threads"):
         if numbers[name] is not None and not numbers[name] > 0:
             raise ValueError(f"--{name}: {numbers[name]}, expected more than 0")
     if options.same is not None and not (options.compare or options.against):
@@ -162,7 +168,7 @@ def run_compare(paths: list[str], same: float | None) -> int:
 
 def run_threads(options: argparse.Namespace) -> None:
     """Time threads, other work, or both."""
-    from . import busy, threads, timing
+    from . import busy, simulate, threads, timing
     from .compare import THREADS
 
     file: dict[str, Any] = {"schema": THREADS, **timing.facts()}
@@ -171,6 +177,12 @@ def run_threads(options: argparse.Namespace) -> None:
         how = timing.usable_cores(), options.rounds, options.seconds
         file["scaling"] = threads.scaling(calls_of(options), options.dtype, *how)
         print(threads.table_of_scaling(file["scaling"]) + "\n")
+    if options.simulate is not None:
+        counts = options.simulate or simulate.DEFAULT
+        how = options.dtype, counts, options.rounds, options.seconds
+        each = [(*call, layout) for call in calls_of(options) for layout in ALL[call[0]].layouts]
+        file["simulated"] = simulate.simulate(each, *how)
+        print(simulate.table(file["simulated"]) + "\n")
     if options.latency:
         small = [name for name in SMALL if name in options.workloads] or options.workloads
         file["latency"] = threads.latency(small, options.threads, max(options.seconds, 0.01))
@@ -210,7 +222,7 @@ def run(options: argparse.Namespace) -> int:
             print(convert(options.convert[0], options.convert[1:]))
         elif options.against:
             return run_against(options, same)
-        elif options.scaling or options.latency or options.busy is not None:
+        elif options.scaling or options.latency or (options.busy, options.simulate) != (None, None):
             run_threads(options)
         else:
             run_bench(options)

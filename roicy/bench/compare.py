@@ -16,8 +16,8 @@ from .builds import SCHEMA
 from .timing import titled
 
 PARTS = ("machine", "build", "runtime", "method", "runs")
-THREADS = "roicy-threads/1"  # of files of --scaling, --latency and --busy; docs/tracking.md has it
-TABLES = {"scaling", "latency", "busy"}  # of which such a file has one at least
+THREADS = "roicy-threads/1"  # of files of --scaling and the like; docs/tracking.md has it
+TABLES = {"scaling", "simulated", "latency", "busy"}  # of which such a file has one at least
 OF_A_RUN = ("least", "digest")
 KEY = ("workload", "direction", "layout", "dtype", "threads")
 LEVEL = 0.99  # of the intervals: many calls are compared at once
@@ -34,7 +34,7 @@ FASTER, SLOWER, SAME, UNKNOWN = "faster", "slower", "same", "cannot tell"
 def read(path: str, option: str = "--compare") -> dict[str, Any]:
     """Return a file that `--json` wrote; ValueError where it is not one.
 
-    Only `--compare` takes those of `--scaling`, `--latency` and `--busy`.
+    Only `--compare` takes those of `--scaling` and the like.
     """
     name = f"{option}: {path}"
     try:

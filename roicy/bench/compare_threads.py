@@ -12,11 +12,14 @@ from .compare import FASTER, SAME, SLOWER, differing, warned
 MARGIN = 0.4
 TABLES = {  # what names a row, and which of its numbers is judged
     "scaling": (("workload", "direction", "layout", "dtype", "threads"), "least"),
+    "simulated": (("workload", "direction", "layout", "dtype", "threads"), "least"),
     "latency": (("workload", "threads", "situation"), "p50"),
     "busy": (("workload", "direction", "threads", "busy"), "p50"),
     "sessions": (("nodes", "busy"), "p50"),
     "sessions_at_once": (("nodes", "sessions"), "p50"),
 }
+
+MORE = {"scaling": ("efficiency", 1, ""), "simulated": ("work", 1, "")}  # than what is judged
 
 
 def compare(
@@ -38,7 +41,7 @@ def compare(
 
 def text_of(table: str, rows: list[dict[str, Any]]) -> str:
     """Return the rows of a table as text."""
-    more, scale, unit = ("efficiency", 1, "") if table == "scaling" else ("p99", 1e6, " us")
+    more, scale, unit = MORE.get(table, ("p99", 1e6, " us"))
     what = TABLES[table][1]
     names = (f"old {what} us", f"new {what} us", "ratio", f"old {more}{unit}", f"new {more}{unit}")
     lines = [f"{table:<46}" + "".join(f" {name:>15}" for name in names) + "  verdict"]

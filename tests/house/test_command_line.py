@@ -16,7 +16,7 @@ import pytest
 import roicy
 from roicy import __main__
 from roicy._machine import _config
-from roicy.bench import beside, busy, command, compare, progress, threads
+from roicy.bench import beside, busy, command, compare, progress, simulate, threads
 from roicy.bench.workloads import ALL
 
 README = Path(__file__).parents[2] / "README.md"
@@ -113,6 +113,8 @@ def test_tables_fit(capsys, tmp_path):
     assert widest(beside.table([row], 1e9)) <= 80
     rates = {"speedup": 16.0, "efficiency": 1.0, "bytes_per_second": 1e12, "least": 10.0}
     assert widest(threads.table_of_scaling([run | rates for run in FILE["runs"]])) <= 80
+    dealt = {"work": 10.0, "balance": 1.0, "serial": 1.0, "speedup": 99.0, "tasks": 99999}
+    assert widest(simulate.table([run | dealt for run in FILE["runs"]])) <= 80
     times = dict.fromkeys((*threads.PERCENTILES, "worst"), 1.0)
     row = RUN | times | {"situation": "beside a busy core", "calls": 10**7}
     assert widest(threads.table_of_latency([row])) <= 80

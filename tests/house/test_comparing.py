@@ -8,7 +8,8 @@ import pytest
 
 import roicy
 from roicy.__main__ import main
-from roicy.bench import builds, command, compare, threads, timing
+from roicy._kernels import machine
+from roicy.bench import builds, command, compare, simulate, threads, timing
 from roicy.bench.workloads import ALL
 
 
@@ -218,6 +219,32 @@ def test_scaling():
     assert rows[0]["speedup"] == rows[0]["efficiency"] == 1
     assert rows[1]["efficiency"] == rows[1]["speedup"] / 2
     assert "pool_tiny" in threads.table_of_scaling(rows)
+
+
+def test_simulation():
+    """Tasks that are timed give the same bits, in either order, and are dealt as they come."""
+    calls = [("align_few", "backward", layout) for layout in ("NCHW", "NHWC")]
+    rows = simulate.simulate(calls, "float32", [1, 64], 1, 0.001)
+    assert [row["threads"] for row in rows] == [1, 64, 1, 64]
+    for one, many in zip(rows[::2], rows[1::2], strict=True):
+        assert one["work"] == one["balance"] == one["speedup"] == 1
+        assert many["tasks"] > 64 > one["tasks"]
+        assert 1 / 64 < many["balance"] <= 1
+        assert many["speedup"] == pytest.approx(one["least"] / many["least"])
+    assert "align_few" in simulate.table(rows)
+    assert simulate.dealt(np.array([3.0, 1, 1, 1, 4]), 2) == 7
+    work = ALL["align_few"]
+    call = work.call(roicy, work.arrays(), "backward", reuse=True, threads=64)
+    out = call()
+    expected = out.copy()
+    for backwards in (False, True):
+        out[:] = np.nan
+        workers, times = machine.times_of_tasks(call, backwards)[-1]
+        assert workers == 64
+        assert min(times) > 0
+        np.testing.assert_array_equal(out, expected)
+    with pytest.raises(MemoryError, match="timed already"):
+        machine.times_of_tasks(lambda: machine.times_of_tasks(call))
 
 
 @pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")

@@ -45,7 +45,7 @@ MAY_IMPORT = {
     ),
     # the files beside the folders
     "": (
-        "simd", "errors", "isa", "machine", "pool", "system", "threads", "tuning",
+        "simd", "errors", "isa", "machine", "pool", "system", "threads", "timed", "tuning",
         "roicy._kernels.machine",
     ),
 }  # fmt: skip

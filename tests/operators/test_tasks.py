@@ -108,6 +108,13 @@ def box_cost(windows):
     return 1.5 * (windows[:, 1] - windows[:, 0]) * (windows[:, 3] - windows[:, 2]) + 4.0 * 49
 
 
+def band_cost(windows, task):
+    """Return what a block of a band costs: pixels of boxes, bins of boxes, pixels written."""
+    rows = np.minimum(windows[:, 1], task["y1"]) - np.maximum(windows[:, 0], task["y0"])
+    read = rows.clip(0) * (windows[:, 3] - windows[:, 2])
+    return read.sum() + 2 * 49 * (rows > 0).sum() + (task["y1"] - task["y0"]) * task["x1"]
+
+
 def most_loaded(costs, threads):
     """Return the busiest thread's load over the mean, if free threads take the next task."""
     loads = np.zeros(threads)
@@ -154,13 +161,28 @@ def test_writing(images, channels, threads, rng):
     done = np.zeros((images, -(-channels // LANES), 50, 76), int)
     for task in plan.tasks_made():
         done[pixels_of(task)] += 1
-        mine = windows[part(task, "box")]
-        rows = np.minimum(mine[:, 1], task["y1"]) - np.maximum(mine[:, 0], task["y0"])
-        read = rows.clip(0) * (mine[:, 3] - mine[:, 2])
-        costs.append((1.5 * read).sum() + (task["y1"] - task["y0"]) * 76)
+        costs.append(band_cost(windows[part(task, "box")], task))
     assert (done == 1).all()
     assert plan.threads > 1
     assert most_loaded(costs, threads) <= 1.3
+
+
+@pairs(
+    lie=[(256, (100, 152), 1000, (4, 37)), (512, (50, 76), 300, (4, 47))],
+    threads=[2, 16, 32, 64],
+)
+def test_few_boxes_are_read_again(lie, threads, rng):
+    """Bands of rows are as few as keep threads busy, since each reads the boxes in it anew."""
+    channels, extents, count, sides = lie
+    extent = np.exp(rng.uniform(*np.log(sides), (count, 2)))
+    low = rng.uniform(size=(count, 2)) * (np.array(extents[::-1]) - extent)
+    boxes = np.hstack([np.zeros((count, 1)), low, low + extent]).astype(np.float32)
+    plan = planned("grad_input", boxes, channels, threads, extents=(extents,))
+    windows, blocks = plan.tables().windows, channels // LANES
+    whole = {"y0": 0, "y1": extents[0], "x1": extents[1]}
+    costs = [band_cost(windows, task) for task in plan.tasks_made()]
+    assert sum(costs) <= 1.3 * blocks * band_cost(windows, whole)
+    assert most_loaded(costs, threads) <= 1 / 0.85
 
 
 @pytest.mark.parametrize("threads", [1, 2, 16])
