@@ -26,6 +26,8 @@ cdef extern from "pool.h" nogil:
     void c_leave_call "leave_call"() noexcept
     bint c_steps_aside "steps_aside"(size_t worker, long long *since) noexcept
     long long c_nanoseconds "nanoseconds"() noexcept
+    void c_count_release "count_release"() noexcept
+    size_t c_releases "lock_releases"() noexcept
 
 cdef extern from "timed.h" nogil:
     enum: MOST_TIMES
@@ -151,12 +153,8 @@ cdef long long nanoseconds() noexcept nogil:
     return c_nanoseconds()
 
 
-cdef size_t releases = 0
-
-
 cdef void count_release() noexcept nogil:
-    global releases
-    releases += 1
+    c_count_release()
 
 
 def lock_releases():
@@ -164,7 +162,7 @@ def lock_releases():
 
     A call that gives it up beside busy Python threads gets it back after 5 ms for each of them.
     """
-    return releases
+    return c_releases()
 
 
 def free_lazily(block):

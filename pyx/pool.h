@@ -356,6 +356,11 @@ static void leave_call(void) {
     give(&pool.lock);
 }
 
+/* How often callers have given up Python's lock; some Pythons have none, and callers at once. */
+static size_t releases = 0;
+static void count_release(void) { __atomic_fetch_add(&releases, 1, __ATOMIC_RELAXED); }
+static size_t lock_releases(void) { return LOOK(releases); }
+
 /* A worker asks between two tasks whether it leaves its call; since: when the caller began, or let
    others run last.
 
