@@ -37,7 +37,7 @@ def outcome(isa, name, arguments):
     """Return what a call with the kernels of an instruction set returns or raises."""
     try:
         with using(isa), np.errstate(all="raise"), warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "(boxes|mean|mean, std|scale): ")
+            warnings.filterwarnings("ignore", r"(boxes(\[\d+\])?|mean|mean, std|scale): ")
             result = getattr(roicy, name)(**arguments)
     except (TypeError, ValueError, MemoryError) as error:
         return error
