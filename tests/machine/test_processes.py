@@ -531,13 +531,15 @@ def test_brief_calls_keep_the_lock(tmp_path):
     code = """
         from roicy._kernels import machine
         x, boxes = x[:1, :16], boxes[:40:2] * [[0, 0.5, 0.5, 0.5, 0.5]]
+        import time
         steps, stop = [0], []
         def count():
             while not stop:
                 steps[0] += 1
+                time.sleep(0)  # gives the lock up, which it would otherwise keep for 30 s
         other = threading.Thread(target=count)
+        sys.setswitchinterval(30)
         other.start()
-        sys.setswitchinterval(1)
         before, released = steps[0], machine.lock_releases()
         for threads in (1, 2, 2, 2):
             roicy.roi_align(x, boxes, 7, num_threads=threads)
