@@ -253,6 +253,14 @@ cdef inline Py_ssize_t most_boxes(const Call *call) noexcept nogil:
     return min(call.max_boxes, max(PARTIAL_SUMS_BYTES // max(bytes_per_box, 1), 1))
 
 
+cdef inline Flat flat_of_bins(const Call *call) noexcept nogil:
+    """Describe a number for each bin and channel; the caller says what they are."""
+    cdef Flat flat
+    flat.simd, flat.threads = call.simd, call.max_threads
+    flat.count = call.boxes.count * call.channels * call.ph * call.pw
+    return flat
+
+
 cdef inline int finish(Call *call) noexcept nogil:
     """Write what no task has written, and round the output to a small type.
 
@@ -262,8 +270,7 @@ cdef inline int finish(Call *call) noexcept nogil:
     clear_empty_levels(call)
     if call.small == NULL:
         return 0
-    flat.simd, flat.threads = call.simd, call.max_threads
-    flat.count = call.boxes.count * call.channels * call.ph * call.pw
+    flat = flat_of_bins(call)
     flat.values, flat.target, flat.dtype = (
         <const float*>call.result, call.small, call.small_dtype)
     return go_through(&flat, narrow_some, call.team)
@@ -279,8 +286,7 @@ cdef inline int argmax_is_wrong(Call *call) noexcept nogil:
     cdef Flat flat
     if call.purpose != MAX_PIXEL_GRAD or (call.trusts_argmax and not has_no_work(job)):
         return 0
-    flat.simd, flat.threads = call.simd, call.max_threads
-    flat.count = call.boxes.count * call.channels * call.ph * call.pw
+    flat = flat_of_bins(call)
     flat.indices, flat.pixels, flat.bad = (
         job.maxima.argmax, <int32_t>(job.map.rows * job.map.columns), &call.bad)
     return -1 if go_through(&flat, check_some, call.team) < 0 else call.bad

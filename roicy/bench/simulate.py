@@ -63,8 +63,8 @@ def timed(functions: dict[int, Callable[[], Any]], rounds: int, seconds: float) 
             start = time.thread_time()  # as of tasks
             groups = machine.times_of_tasks(function, rounds % 2 == 1)
             whole = time.thread_time() - start
-            one = Timed([(n, np.array(times[1:]) / 1e9) for n, times in groups], 0.0)
-            one = one._replace(serial=whole - one.work - sum(times[0] for _, times in groups) / 1e9)
+            serial = whole - sum(sum(times) for _, times in groups) / 1e9
+            one = Timed([(n, np.array(times[1:]) / 1e9) for n, times in groups], serial)
             if count in found:
                 each = zip(found[count].groups, one.groups, strict=True)
                 least = [(n, np.minimum(a, b)) for (n, a), (_, b) in each]

@@ -130,8 +130,7 @@ def _labelling(walk: Numbers, largest: Any) -> Labelling:
     inputs, places, rule = _resized(walk, resize, classes)
     order = [-1 if i == axis else one for i, one in enumerate(order) if kept or i != axis]
     group, output, itemsize = _after(walk, [*group, resize], output, order)
-    nodes = closed(walk.graph, group[0], {*inputs}, walk.readers, group.__contains__)
-    expect({*nodes} == {*group}, _other_readers(walk, group, output))
+    nodes = _whole(walk, group, inputs, output)
     is_last = bool(given.get("select_last_index"))
     node = Labels(classes, *rule, places, order, itemsize or 8, is_last, *quanta)
     return Labelling(nodes, inputs, output, node)
@@ -160,16 +159,12 @@ def _mask(walk: Numbers, greater: Any) -> Labelling:
     expect(walk.graph.type_of(inputs[0]) == FLOAT, "maps of float16, which are rounded")
     least = _least(number.reshape(())[()], greater.op_type == "Greater", quanta)
     output, itemsize = greater.outputs[0], 1
-    if (node := _only_reader(walk, output)) is not None and node.key == ("", "Cast"):
-        if node.attributes["to"] in ITEMSIZES:
-            itemsize, group, (output,) = (
-                ITEMSIZES[node.attributes["to"]],
-                [node, *group],
-                node.outputs,
-            )
+    node = _only_reader(walk, output)
+    to = node.attributes["to"] if node is not None and node.key == ("", "Cast") else None
+    if to in ITEMSIZES:
+        itemsize, group, (output,) = ITEMSIZES[to], [node, *group], node.outputs
     group.append(resize)
-    nodes = closed(walk.graph, group[0], {*inputs}, walk.readers, group.__contains__)
-    expect({*nodes} == {*group}, _other_readers(walk, group, output))
+    nodes = _whole(walk, group, inputs, output)
     made = Labels(1, *rule, places, [0, 1, 2, 3], itemsize, False, *quanta, True, least)
     return Labelling(nodes, inputs, output, made)
 
@@ -220,6 +215,16 @@ def _only_reader(walk: Numbers, name: str) -> Any:
     walk.step()
     readers = walk.readers.get(name, ())
     return readers[0] if len(readers) == 1 and name not in walk.graph.outputs else None
+
+
+def _whole(walk: Numbers, group: list[Any], inputs: list[str], output: str) -> list[Any]:
+    """Return the nodes of a group in order; an error if others need what becomes of its inputs.
+
+    group: with the node that makes `output` first.
+    """
+    nodes: list[Any] = closed(walk.graph, group[0], {*inputs}, walk.readers, group.__contains__)
+    expect({*nodes} == {*group}, _other_readers(walk, group, output))
+    return nodes
 
 
 def _other_readers(walk: Numbers, group: list[Any], output: str) -> str:

@@ -101,9 +101,7 @@ def _define(name: str, fake: Callable[..., Any]) -> Any:
                 call[tensor] = (
                     one.movedim(of[tensor], 0) if is_kept else folded(one, of[tensor], size)
                 )
-        if (
-            name == "resize_masks" and len(call["threshold"]) > 1
-        ):  # a number for each mask of an element
+        if name == "resize_masks" and len(call["threshold"]) > 1:  # one for each mask of an element
             call["threshold"] = [*call["threshold"]] * size
         result = operator(*call.values())
         found = [
