@@ -30,6 +30,10 @@ cdef extern from *:
     void __atomic_store_n(int32_t *to, int32_t number, int order) noexcept nogil
 
 
+cdef enum:
+    AHEAD = 256                    # winners that are taken until one is prefetched      # R534
+
+
 cdef inline void reduce_window(
         const LevelJob *job, const Part *part, const real *pixels, const View *view, real *strip,
         real *bins, Stream *queue) noexcept nogil:
@@ -207,7 +211,8 @@ cdef inline Winners winners_of(
         Py_ssize_t next_box, real _) noexcept nogil:
     """Some channels of a box, whose bins and channels lie end to end in the layout of the call.
 
-    The same channels of the next box are prefetched, or the next bin where channels are last.
+    The same channels of the next box are prefetched, or where channels are last, those of a bin
+    that is some numbers ahead.
     """
     cdef Winners winners
     cdef const real *values = <const real*>job.call.result
@@ -220,7 +225,7 @@ cdef inline Winners winners_of(
     else:
         winners.lines, winners.count, winners.stride = bins, channels, job.call.channels
         at = job.tables.rows[box] * size + channel
-        ahead = at + job.call.channels
+        ahead = at + job.call.channels * max(AHEAD // channels, 1)
     winners.at, winners.values = job.maxima.argmax + at, values + at
     winners.next_at, winners.next_values = job.maxima.argmax + ahead, values + ahead
     return winners

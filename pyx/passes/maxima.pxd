@@ -10,6 +10,7 @@ from simd.structs cimport LANE_BYTES, real
 
 cdef enum:
     PLANES_BYTES = 256 << 10       # planes of a task: half of a small level 2 cache    # R178
+    LINE_BYTES = 64                # of a pixel, which a task has at least               # R534
     PLANES_PER_THREAD = 2          # tasks, each of which goes through all boxes        # R532
 
 
@@ -45,8 +46,8 @@ cdef inline void shares_of_maxima(
         const LevelJob *job, const Work *work, bint together, Shares *shares) noexcept nogil:
     """How channels of gradients are divided, whose boxes write anywhere.
 
-    together: the channels of a pixel are written together, whatever their number.  Other tasks have
-    no more planes than stay in cache.
+    together: the channels of a pixel are written together, as many as a cache line has at least.
+    Other tasks have no more planes than stay in cache.
     """
     cdef Py_ssize_t pixels = job.map.rows * job.map.columns, for_cache = 1
     if not together:
@@ -54,6 +55,9 @@ cdef inline void shares_of_maxima(
     if job.call.lanes == 1 and work.threads > 1:
         for_cache = max(for_cache, PLANES_PER_THREAD * work.threads)
     shares.blocks = min(work.blocks, max(<Py_ssize_t>work.threads, for_cache))
+    if together:
+        shares.blocks = min(shares.blocks, ceiling(
+            <Py_ssize_t>job.call.channels * job.call.itemsize, LINE_BYTES))
     # Neighbouring channels of a pixel share cache lines, and hardware fetches the next one too.  A
     # tile for each thread keeps threads from taking them from each other.
     if (job.call.purpose == MAX_PIXEL_GRAD and together and shares.blocks > 1
