@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from types import SimpleNamespace
 from typing import Any
@@ -13,15 +12,12 @@ from .._checks import _arguments
 from .._machine import _memory
 from ..cropping.filters import OF_TORCH
 from ..cropping.resizing import PILLOWS, resize
+from . import configs as _configs
 from . import pictures as _pictures
 from . import plans as _plans
 from . import table as _table
 
 BACKENDS = ("torchvision", "pil")
-SIZES = (
-    {"height", "width"}, {"shortest_edge"}, {"shortest_edge", "longest_edge"}, {"longest_edge"},
-    {"max_height", "max_width"},
-)  # fmt: skip
 OF_BYTES = ("filter", "arithmetic", "alpha")  # options of calls that make bytes
 SHOWN = (1080, 1920)  # the picture whose calls are printed
 
@@ -85,8 +81,8 @@ class ImageProcessor:
         'ViTImageProcessor'
         """
         _arguments.choice("backend", backend, BACKENDS)
-        given = _read(config)
-        name = _name(given)
+        given = _configs.read(config)
+        name = _configs.name_of(given)
         row = _table.ROWS[name]
         given = {row.renamed.get(key, key): value for key, value in given.items()}
         unknown = tuple(sorted(given.keys() - row.defaults.keys() - _table.IDLE - {*ignore}))
@@ -100,7 +96,7 @@ class ImageProcessor:
             key: default if given.get(key) is None else given[key]
             for key, default in row.defaults.items()
         }
-        return cls(name, _standard(name, settings, given), backend)
+        return cls(name, _configs.standard(name, settings, given), backend)
 
     def __call__(
         self, pictures: Any, *, out: np.ndarray | None = None, num_threads: int | None = None
@@ -236,66 +232,3 @@ class ImageProcessor:
         elif part.ndim == 4 and "tiles" not in call.options:  # of boxes
             target = part
         resize(picture, call.size, out=target, **options, **call.options)
-
-
-def _read(config: Any) -> dict[str, Any]:
-    """Return what is in a config; of a processor's the image processor's."""
-    if isinstance(config, (str, os.PathLike)):
-        path = os.fspath(config)
-        if os.path.isdir(path):
-            path = os.path.join(path, "preprocessor_config.json")
-        with open(path, encoding="utf-8") as file:
-            config = json.load(file)
-    if isinstance(config, dict) and isinstance(config.get("image_processor"), dict):
-        config = config["image_processor"]
-    if not isinstance(config, dict):
-        raise TypeError(f"config: {config!r}, expected a path or a dict")
-    return config
-
-
-def _name(config: dict[str, Any]) -> str:
-    """Return the class of a config, by its name in version 5 of transformers."""
-    name = config.get("image_processor_type") or config.get("feature_extractor_type")
-    short = str(name).replace("FeatureExtractor", "ImageProcessor")
-    short = short.removesuffix("Fast").removesuffix("Pil")
-    if short not in _table.ROWS:
-        why = f", which {_table.REFUSED[short]}" if short in _table.REFUSED else ""
-        raise ValueError(
-            f"image_processor_type: {name!r}{why}, expected one of {', '.join(_table.ROWS)}"
-        )
-    return short
-
-
-def _standard(name: str, settings: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
-    """Return settings whose sizes are dicts, as transformers makes them."""
-    most, size = settings.pop("max_size", None), settings["size"]
-    if name == "DonutImageProcessor" and isinstance(size, (list, tuple)):
-        size = size[::-1]
-    for key, pixels in (("shortest_edge", "min_pixels"), ("longest_edge", "max_pixels")):
-        if settings.get(pixels) is not None:
-            size = {k: v for k, v in size.items() if k != pixels} | {key: settings[pixels]}
-    if settings.get("use_square_size"):
-        size = 224
-        settings["default_to_square"] = True
-    if given.get("size") is None and "size_divisor" in settings and most:
-        size = size | {"longest_edge": most}
-    settings["size"] = _size("size", size, settings["default_to_square"], most)
-    for key in ("crop_size", "pad_size"):
-        settings[key] = _size(key, settings[key], True, None)
-    return settings
-
-
-def _size(name: str, value: Any, square: bool, most: int | None) -> dict[str, int] | None:
-    if isinstance(value, int) and not isinstance(value, bool):
-        edges = {"shortest_edge": value} | ({"longest_edge": most} if most else {})
-        value = {"height": value, "width": value} if square else edges
-    elif isinstance(value, (list, tuple)) and len(value) == 2:
-        value = {"height": value[0], "width": value[1]}
-    if value is None:
-        return None
-    if not isinstance(value, dict) or set(value) not in SIZES:
-        expected = ", or ".join(" and ".join(sorted(keys)) for keys in SIZES)
-        raise ValueError(f"{name}: {value!r}, expected a dict with {expected}")
-    for key, side in value.items():
-        _arguments.integer(f"{name}[{key!r}]", side, 1, 1 << 40)
-    return value

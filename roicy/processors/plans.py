@@ -148,8 +148,8 @@ def sam(c: Settings, height: int, width: int, channels: int) -> Plan:
 
 def pixtral(c: Settings, height: int, width: int, channels: int) -> Plan:
     """Resize to whole patches, if it is too large."""
-    patch, size, edge = c.patch_size, (height, width), (c.size or {}).get("longest_edge")
-    patch = (patch, patch) if isinstance(patch, int) else _pair(c, patch, "patch_size")
+    size, edge = (height, width), (c.size or {}).get("longest_edge")
+    patch = _pair(c, c.patch_size, "patch_size")
     if c.do_resize:
         most = (edge, edge) if edge else _pair(c, c.size, "size")
         size = sizes.pixtral(height, width, most, patch)

@@ -165,6 +165,11 @@ def test_files(tmp_path):
     assert roicy.ImageProcessor.from_config(within).name == "CLIPImageProcessor"
 
 
+def of(name, **keys):
+    """A config of a class."""
+    return {"image_processor_type": f"{name}ImageProcessor", **keys}
+
+
 @pytest.mark.parametrize(
     "config, message",
     [
@@ -174,6 +179,15 @@ def test_files(tmp_path):
         ({"resample": 0}, "resample: 0, expected 1 (lanczos), 2 (bilinear), 3 (bicubic)"),
         ({"size": {"height": 3}}, "size: {'height': 3}, expected a dict with height and width, or"),
         ({"size": {"height": 3, "width": 0}}, "size['width']: 0, expected an integer from 1"),
+        ({"resample": []}, "resample: [], expected an integer"),
+        ({"rescale_factor": 0}, "rescale_factor: 0, expected a finite number above 0"),
+        ({"image_std": [1, "2", 1]}, "image_std[1]: '2', expected a number"),
+        (of("DPT", ensure_multiple_of=0), "ensure_multiple_of: 0, expected an integer from 1"),
+        (of("Qwen2VL", max_pixels=2.5), "max_pixels: 2.5, expected an integer"),
+        (of("Pixtral", patch_size=0), "patch_size['height']: 0, expected an integer from 1"),
+        (of("Idefics3", max_image_size={}), "max_image_size: {}, expected a dict with"),
+        (of("LlavaNext", image_grid_pinpoints=[3]), "image_grid_pinpoints: [3], expected a list"),
+        (of("Gemma3", do_pan_and_scan=True), "pan_and_scan_min_crop_size: None, expected a"),
         ("/nowhere", "[Errno 2]"),
         (3, "config: 3, expected a path or a dict"),
     ],

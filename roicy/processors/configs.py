@@ -1,0 +1,125 @@
+"""Configs of image processors: read, and checked key by key."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+from .._checks import _arguments
+from . import table
+
+SIZES = (
+    {"height", "width"}, {"shortest_edge"}, {"shortest_edge", "longest_edge"}, {"longest_edge"},
+    {"max_height", "max_width"},
+)  # fmt: skip
+MOST = 1 << 40  # pixels of a side, or together
+COUNTS = (
+    "ensure_multiple_of", "max_num_patches", "max_patches", "max_pixels", "max_size",
+    "max_slice_nums", "merge_size", "min_patches", "min_pixels", "pan_and_scan_max_num_crops",
+    "pan_and_scan_min_crop_size", "patch_size", "scale_resolution", "size_divisor",
+    "temporal_patch_size",
+)  # fmt: skip
+NUMBERS = ("crop_pct", "pan_and_scan_min_ratio_to_activate", "rescale_factor")
+PAN_AND_SCAN = (
+    "pan_and_scan_min_crop_size", "pan_and_scan_max_num_crops", "pan_and_scan_min_ratio_to_activate"
+)  # fmt: skip
+
+
+def read(config: Any) -> dict[str, Any]:
+    """Return what is in a config; of a processor's the image processor's."""
+    if isinstance(config, (str, os.PathLike)):
+        path = os.fspath(config)
+        if os.path.isdir(path):
+            path = os.path.join(path, "preprocessor_config.json")
+        with open(path, encoding="utf-8") as file:
+            config = json.load(file)
+    if isinstance(config, dict) and isinstance(config.get("image_processor"), dict):
+        config = config["image_processor"]
+    if not isinstance(config, dict):
+        raise TypeError(f"config: {config!r}, expected a path or a dict")
+    return config
+
+
+def name_of(config: dict[str, Any]) -> str:
+    """Return the class of a config, by its name in version 5 of transformers."""
+    name = config.get("image_processor_type") or config.get("feature_extractor_type")
+    short = str(name).replace("FeatureExtractor", "ImageProcessor")
+    short = short.removesuffix("Fast").removesuffix("Pil")
+    if short not in table.ROWS:
+        why = f", which {table.REFUSED[short]}" if short in table.REFUSED else ""
+        raise ValueError(
+            f"image_processor_type: {name!r}{why}, expected one of {', '.join(table.ROWS)}"
+        )
+    return short
+
+
+def standard(name: str, settings: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
+    """Return settings whose sizes are dicts, as transformers makes them."""
+    defaults = table.ROWS[name].defaults
+    _check(settings, defaults)
+    most, size = settings.pop("max_size", None), settings["size"]
+    if name == "DonutImageProcessor" and isinstance(size, (list, tuple)):
+        size = size[::-1]
+    for key, pixels in (("shortest_edge", "min_pixels"), ("longest_edge", "max_pixels")):
+        if settings.get(pixels) is not None:
+            size = {k: v for k, v in size.items() if k != pixels} | {key: settings[pixels]}
+    if settings.get("use_square_size"):
+        size = 224
+        settings["default_to_square"] = True
+    if given.get("size") is None and "size_divisor" in settings and most:
+        size = size | {"longest_edge": most}
+    settings["size"] = _size("size", size, settings["default_to_square"], most)
+    for key, default in defaults.items():
+        if key in ("crop_size", "pad_size") or (isinstance(default, dict) and key != "size"):
+            settings[key] = _size(key, settings[key], True, None)
+    tiles = settings.get("max_image_size", {"longest_edge": 1})
+    if "longest_edge" not in tiles:
+        raise ValueError(f"max_image_size: {tiles!r}, expected a dict with longest_edge")
+    return settings
+
+
+def _size(name: str, value: Any, square: bool, most: int | None) -> dict[str, int] | None:
+    if isinstance(value, int) and not isinstance(value, bool):
+        edges = {"shortest_edge": value} | ({"longest_edge": most} if most else {})
+        value = {"height": value, "width": value} if square else edges
+    elif isinstance(value, (list, tuple)) and len(value) == 2:
+        value = {"height": value[0], "width": value[1]}
+    if value is None:
+        return None
+    if not isinstance(value, dict) or set(value) not in SIZES:
+        expected = ", or ".join(" and ".join(sorted(keys)) for keys in SIZES)
+        raise ValueError(f"{name}: {value!r}, expected a dict with {expected}")
+    for key, side in value.items():
+        _arguments.integer(f"{name}[{key!r}]", side, 1, MOST)
+    return value
+
+
+def _check(settings: dict[str, Any], defaults: dict[str, Any]) -> None:
+    """Check numbers; defaults: which keys are sizes, as dicts."""
+    given = {key: value for key, value in settings.items() if value is not None}
+    if given.get("do_pan_and_scan"):
+        for key in PAN_AND_SCAN:
+            if key not in given:
+                raise ValueError(f"{key}: None, expected a number, since do_pan_and_scan is set")
+    for key in COUNTS:
+        if key in given and not isinstance(defaults[key], dict):
+            _arguments.integer(key, given[key], 1, MOST)
+    _arguments.integer("resample", settings["resample"], 0, 5)
+    for key in NUMBERS:
+        if key in given:
+            _arguments.scale(given[key], key)
+    for key in ("image_mean", "image_std"):
+        values = given.get(key, 0.0)
+        for i, one in enumerate(values if isinstance(values, (list, tuple)) else ()):
+            _arguments.number(f"{key}[{i}]", one)
+        if not isinstance(values, (list, tuple)):
+            _arguments.number(key, values)
+    grids = given.get("image_grid_pinpoints", [])
+    if not isinstance(grids, (list, tuple)) or not all(
+        isinstance(one, (list, tuple)) and len(one) == 2 for one in grids
+    ):
+        raise ValueError(f"image_grid_pinpoints: {grids!r}, expected a list of [height, width]")
+    for i, grid in enumerate(grids):
+        for side in grid:
+            _arguments.integer(f"image_grid_pinpoints[{i}]", side, 1, MOST)
