@@ -20,6 +20,7 @@ from typing import Any
 from . import _cpu
 from ._checks import _levels
 from ._checks._arguments import INT32, layout_of
+from ._checks._names import INPUT, INPUT_SHAPE
 from ._kernels.plan import Arguments, Rule
 from ._table import MAX_PIXEL, Operator
 
@@ -68,7 +69,7 @@ def forward(
     backend = _gpu() if _is_for_gpu(input, arguments) else _cpu
     call = backend.plan_with_maps(operator, rule, input, output_size, arguments)
     if return_argmax:
-        _check_argmax_fits("input", *call.map_size()[2:])
+        _check_argmax_fits(INPUT, *call.map_size()[2:])
     out = backend.output(call)
     argmax = backend.result(None, out.shape, (INT32,), (out,)) if return_argmax else None
     backend.forward(call, out, argmax, products)
@@ -91,7 +92,7 @@ def backward(
     _levels.check_gradient(call, given_grad, of_pyramid)
     read = [grad, *backend.box_arrays(call)]
     if operator.reduction is MAX_PIXEL:
-        _check_argmax_fits("input_shape", *call.map_size()[2:])
+        _check_argmax_fits(INPUT_SHAPE, *call.map_size()[2:])
         argmax = backend.indices("argmax", argmax, call)
         read.append(argmax)
     results: list[Any] = []
@@ -124,7 +125,7 @@ def _planned_with_maps(
     call = backend.plan_with_maps(operator, rule, input, bins, arguments, gradient=True)
     _levels.check_gradient(call, given_grad, of_pyramid)
     if call.dtype != grad.dtype:
-        first = "features[0]" if of_pyramid else "the input"
+        first = "features[0]" if of_pyramid else f"the {INPUT}"
         raise TypeError(
             f"grad_output: dtype {grad.dtype.name}, expected {call.dtype.name}, in which {first} "
             f"of {call.maps[0].dtype.name} is computed"

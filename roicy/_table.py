@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from ._checks import _arguments
+from ._checks._names import CLOCKWISE
 from ._kernels.plan import Rule
 
 MAX_SAMPLES = 1024  # of a bin and axis, where each sample is looked at: a bin costs their square
@@ -75,7 +76,7 @@ def rotated(sampling_ratio: Any, aligned: Any, clockwise: Any) -> Rule:
     """Check the parameters of roi_align_rotated, and return its rule."""
     aligned = _arguments.flag("aligned", aligned)
     ratio = _arguments.sampling_ratio(sampling_ratio, MAX_SAMPLES)
-    clockwise = _arguments.flag("clockwise", clockwise)
+    clockwise = _arguments.flag(CLOCKWISE, clockwise)
     return Rule("rotated", ratio, aligned, clockwise=clockwise)
 
 

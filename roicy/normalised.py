@@ -12,7 +12,7 @@ import numpy as np
 
 from . import _call, _cpu
 from ._checks import _arguments, _boxes
-from ._checks._names import errors_name
+from ._checks._names import BOX_INDICES, BOXES, INPUT, errors_name
 from ._docs import documented
 from ._kernels.plan import Arguments, Rule
 from ._table import CROP_AND_RESIZE, one_sample
@@ -157,10 +157,10 @@ def resized(
 def _with_extents(image: Any, layout: Any) -> tuple[Any, tuple[int, int, int]]:
     """Return an array of NumPy or CuPy, and its N, H and W."""
     if not isinstance(getattr(image, "shape", None), tuple):
-        image = _arguments.taken("input", image)
+        image = _arguments.taken(INPUT, image)
     order, shape = _arguments.layout_of(layout), image.shape
     if len(shape) != 4:
-        raise ValueError(f"input: shape {shape}, expected {order.spell('N', 'C', 'H', 'W')}")
+        raise ValueError(f"{INPUT}: shape {shape}, expected {order.spell('N', 'C', 'H', 'W')}")
     images, _, height, width = order.nchw(image).shape
     return image, (images, height, width)
 
@@ -168,8 +168,8 @@ def _with_extents(image: Any, layout: Any) -> tuple[Any, tuple[int, int, int]]:
 def _in_pixels(arguments: Arguments, box_indices: Any, shape: tuple[int, int, int]) -> Arguments:
     """Return arguments as other operators have them; shape: of the image, (N, H, W)."""
     images, *extents = shape
-    rows = _boxes.rows_of_numbers("boxes", arguments.boxes, 4, ("y1", "x1", "y2", "x2"))
-    rows = _boxes.with_images("box_indices", box_indices, rows[:, [1, 0, 3, 2]], images)
+    rows = _boxes.rows_of_numbers(BOXES, arguments.boxes, 4, ("y1", "x1", "y2", "x2"))
+    rows = _boxes.with_images(BOX_INDICES, box_indices, rows[:, [1, 0, 3, 2]], images)
     # Boxes are sorted by their places in pixels, which these scales give.
     scale = tuple(float(max(extent - 1, 1)) for extent in extents)
     return Arguments(rows, None, scale, arguments.layout, arguments.num_threads, arguments.out)

@@ -35,7 +35,7 @@ from roicy._kernels.isa cimport tables
 from simd.structs cimport Strides, small_size
 from threads cimport Team, run_call, start_team
 
-from roicy._checks import _arguments, _boxes, _levels
+from roicy._checks import _arguments, _boxes, _levels, _names
 from roicy._machine import _threads
 
 
@@ -199,7 +199,7 @@ cdef int take_channels(Plan plan) except -1:
         _arguments.channels(
             call.input_channels, (call.ph, call.pw), True,
             plan.shapes is not None or call.purpose == GRAD_BOXES,
-            "input" if plan.shapes is None else "input_shape")
+            _names.INPUT if plan.shapes is None else _names.INPUT_SHAPE)
     return 0
 
 

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from ._names import INPUT, OUTPUT_SIZE, SAMPLING_RATIO, SPATIAL_SCALE
+
 FLOATS = {"f": "float", "d": "double"}  # dtype characters, and what the kernels call them
 # float16, bfloat16 (of ml_dtypes, which need not be there), uint8, int8, int16 and uint16: types of
 # maps that are computed with as float32, in which all their numbers are exact
@@ -356,15 +358,15 @@ def two_of(name: str, value: Any, expected: str) -> Any:
     return value, value
 
 
-def output_size(value: Any, name: str = "output_size") -> tuple[int, int]:
-    """Return (PH, PW); name: what the caller calls them."""
+def output_size(value: Any, name: str = OUTPUT_SIZE) -> tuple[int, int]:
+    """Return (PH, PW)."""
     height, width = two_of(name, value, "an integer or two, (height, width)")
     return integer(name, height, 1, MOST_BINS), integer(name, width, 1, MOST_BINS)
 
 
 def spatial_scale(value: Any) -> tuple[float, float]:
     """Return the scales of y and x, of one for both or of a pair (vertical, horizontal)."""
-    vertical, horizontal = two_of("spatial_scale", value, "a number or two, (vertical, horizontal)")
+    vertical, horizontal = two_of(SPATIAL_SCALE, value, "a number or two, (vertical, horizontal)")
     return scale(vertical), scale(horizontal)
 
 
@@ -380,7 +382,7 @@ def number(name: str, value: Any, expected: str = "a number") -> float:
     raise TypeError(f"{name}: {value!r}, expected {expected}")
 
 
-def scale(value: Any, name: str = "spatial_scale") -> float:
+def scale(value: Any, name: str = SPATIAL_SCALE) -> float:
     """Return a finite number above 0."""
     found = number(name, value)
     if not (found > 0 and math.isfinite(found)):
@@ -392,9 +394,9 @@ def sampling_ratio(value: Any, most: int = 2**31 - 1) -> int:
     """Return samples per bin and axis; 0 and below mean as many as the bin has pixels."""
     if isinstance(value, (float, np.floating)):
         if not value.is_integer():
-            raise ValueError(f"sampling_ratio: {value!r}, expected a whole number")
+            raise ValueError(f"{SAMPLING_RATIO}: {value!r}, expected a whole number")
         value = int(value)
-    return integer("sampling_ratio", value, -(2**31), most)
+    return integer(SAMPLING_RATIO, value, -(2**31), most)
 
 
 def flag(name: str, value: Any) -> bool:
@@ -427,7 +429,7 @@ def extents(name: str, shape: tuple[int, ...]) -> tuple[int, int, int, int]:
 
 
 def channels(
-    c: int, bins: tuple[int, int], position_sensitive: bool, grad: bool = False, name: str = "input"
+    c: int, bins: tuple[int, int], position_sensitive: bool, grad: bool = False, name: str = INPUT
 ) -> int:
     """Return the output channels of an input of `c`; grad: whether the bins are a gradient's."""
     if not position_sensitive:
@@ -435,6 +437,6 @@ def channels(
     if c % (bins[0] * bins[1]):
         raise ValueError(
             f"{name}: {c} channels, expected a multiple of the {bins[0]} x {bins[1]} bins of "
-            f"{'grad_output' if grad else 'output_size'}"
+            f"{'grad_output' if grad else OUTPUT_SIZE}"
         )
     return c // (bins[0] * bins[1])

@@ -14,7 +14,7 @@ import numpy as np
 
 from . import _arguments
 from ._arguments import CORNERS, FLOATS, LARGEST_EXACT, TURNED, is_small, spell_type, taken
-from ._names import warn
+from ._names import BOXES, BOXES_NUM, INPUT, SPATIAL_SCALE, can_be_given, warn
 
 # What NumPy reads in a list as it stands; all else is taken by itself.
 PLAIN = (list, tuple, np.generic, int, float, str, type(None))
@@ -24,21 +24,22 @@ NO_NUMBERS = "bOUSc"  # kinds of NumPy's types
 def box_counts(value: Any, box_count: int, image_count: int) -> list[int]:
     """Return the number of boxes of each image."""
     try:
-        numbers = integers("boxes_num", value)
+        numbers = integers(BOXES_NUM, value)
     except ValueError:
-        raise ValueError("boxes_num: lists of different lengths, expected integers") from None
+        raise ValueError(f"{BOXES_NUM}: lists of different lengths, expected integers") from None
     if numbers.dtype.kind not in "iu" and numbers.size:
-        raise TypeError(f"boxes_num: dtype {numbers.dtype.name}, expected integers")
+        raise TypeError(f"{BOXES_NUM}: dtype {numbers.dtype.name}, expected integers")
     if numbers.shape != (image_count,):
         expected = f"({image_count},), a count for each image of the input"
-        raise ValueError(f"boxes_num: shape {numbers.shape}, expected {expected}")
+        raise ValueError(f"{BOXES_NUM}: shape {numbers.shape}, expected {expected}")
     counts = [int(number) for number in numbers]
     for n, count in enumerate(counts):
         if count < 0:
-            raise ValueError(f"boxes_num[{n}]: {count}, expected a count of 0 or more")
+            raise ValueError(f"{BOXES_NUM}[{n}]: {count}, expected a count of 0 or more")
     if sum(counts) != box_count:
         raise ValueError(
-            f"boxes_num: counts that sum to {sum(counts)}, expected the {box_count} rows of boxes"
+            f"{BOXES_NUM}: counts that sum to {sum(counts)}, expected the {box_count} rows of "
+            f"{BOXES}"
         )
     return counts
 
@@ -184,7 +185,7 @@ def with_images(name: str, value: Any, rows: np.ndarray, images: int | None) -> 
     # Two arrays of flags would take longer than the rest of a small call.
     if boxes and not (indices.item(indices.argmin()) >= 0 and indices.item(indices.argmax()) < end):
         k = int(((indices < 0) | (indices >= end)).argmax())
-        all_images = "the images" if images is None else f"the input's {images} images"
+        all_images = "the images" if images is None else f"the {INPUT}'s {images} images"
         raise ValueError(f"{name}[{k}]: {indices[k]} is outside {all_images}")
     whole = np.empty((boxes, rows.shape[1] + 1))
     whole[:, 0], whole[:, 1:] = indices, rows
@@ -208,10 +209,12 @@ def check_listed(boxes: Any, boxes_num: Any, count: int, kind: str, places: str)
     """Check a list with the boxes of each image; kind, places: what errors call one, and all."""
     if boxes_num is not None:
         raise ValueError(
-            f"boxes_num: expected None, since boxes is a list with the boxes of each {kind}"
+            f"{BOXES_NUM}: expected None, since {BOXES} is a list with the boxes of each {kind}"
         )
     if len(boxes) != count:
-        raise ValueError(f"boxes: a list of {len(boxes)} arrays, expected one for each of {places}")
+        raise ValueError(
+            f"{BOXES}: a list of {len(boxes)} arrays, expected one for each of {places}"
+        )
 
 
 def gather_boxes(
@@ -226,7 +229,7 @@ def gather_boxes(
     width = len(names)
     # Tables may be lists.  Beside arrays of a GPU there are none.
     if take is box_rows and isinstance(boxes, (list, tuple)):
-        boxes = plain_items("boxes", boxes)
+        boxes = plain_items(BOXES, boxes)
     elif isinstance(boxes, list):
         boxes = list(boxes)  # the caller's may change meanwhile
     listed = isinstance(boxes, (list, tuple)) and not holds_rows(boxes)
@@ -234,18 +237,18 @@ def gather_boxes(
         listed = boxes_num is None  # no boxes of any image
         boxes = [[]] * images if listed else boxes
     if listed:
-        check_listed(boxes, boxes_num, images, "image", f"the input's {images} images")
-        arrays = [take(f"boxes[{n}]", rows) for n, rows in enumerate(boxes)]
+        check_listed(boxes, boxes_num, images, "image", f"the {INPUT}'s {images} images")
+        arrays = [take(f"{BOXES}[{n}]", rows) for n, rows in enumerate(boxes)]
         arrays = [_rows_of_width(rows, width) for rows in arrays]
         for n, rows in enumerate(arrays):
-            check_rows(f"boxes[{n}]", rows, width, names)
+            check_rows(f"{BOXES}[{n}]", rows, width, names)
         return arrays, [rows.shape[0] for rows in arrays]
-    rows = take("boxes", boxes)
+    rows = take(BOXES, boxes)
     if boxes_num is None and images == 1 and rows.ndim == 2 and rows.shape[1] == width:
         boxes_num = [rows.shape[0]]  # there is no other image
     columns = width + (boxes_num is None)
     rows = _rows_of_width(rows, columns)
-    check_rows("boxes", rows, columns, names)
+    check_rows(BOXES, rows, columns, names)
     if boxes_num is None:
         return rows, None
     return rows, box_counts(boxes_num, rows.shape[0], images)
@@ -264,7 +267,7 @@ def indices_of(rows: np.ndarray, count: int, kind: str, images: str) -> np.ndarr
         images_of = column.astype(np.int32)
     if wrong.any():
         bad = int(wrong.argmax())
-        index = f"boxes[{bad}]: {kind} index {_spell(rows[bad, 0])}"
+        index = f"{BOXES}[{bad}]: {kind} index {_spell(rows[bad, 0])}"
         hint = columns_hint(kind, rows[bad]) if _may_have_score(rows[bad]) else ""
         if column[bad].is_integer():
             raise ValueError(f"{index} is outside the {images}{hint}")
@@ -290,11 +293,11 @@ def converted(
         images = np.repeat(np.arange(image_count, dtype=np.int32), counts)
     row = _first_not_finite(found, scale, names)
     if row is not None:
-        where = f"boxes[{row}]"
+        where = f"{BOXES}[{row}]"
         if listed:
-            where = f"boxes[{images[row]}]: row {row - (images < images[row]).sum()}"
+            where = f"{BOXES}[{images[row]}]: row {row - (images < images[row]).sum()}"
         shown = f"{scale[0]:g}" if scale[0] == scale[1] else str(scale)
-        beyond = f"which times spatial_scale {shown} is beyond {dtype.name}"
+        beyond = f"which times {SPATIAL_SCALE} {shown} is beyond {dtype.name}"
         if width == 5 and not np.isfinite(found[row, 4]):
             beyond = f"whose angle is beyond {dtype.name}"
         raise not_finite(where, rows[row, -width:], names, beyond)
@@ -303,7 +306,7 @@ def converted(
 
 def _read_images(rows: np.ndarray, image_count: int, dtype: np.dtype) -> np.ndarray:
     """Return the images of rows; dtype: of the rows as the caller gave them."""
-    images = indices_of(rows, image_count, "batch", f"input's {image_count} images")
+    images = indices_of(rows, image_count, "batch", f"{INPUT}'s {image_count} images")
     largest = LARGEST_EXACT.get(dtype.name, image_count)
     if image_count > largest + 1 and (images >= largest).any():
         bad = int((images >= largest).argmax())
@@ -343,8 +346,8 @@ def not_finite(where: str, box: np.ndarray, names: tuple[str, ...], beyond: str)
 def rounded_index(row: int, image: int, dtype: str, images: int) -> ValueError:
     """Return the error of a batch index that may have been rounded to that of another image."""
     return ValueError(
-        f"boxes[{row}]: batch index {image} in {dtype}, which is exact to "
-        f"{LARGEST_EXACT[dtype]} only; expected a type that can tell the input's {images} images "
+        f"{BOXES}[{row}]: batch index {image} in {dtype}, which is exact to "
+        f"{LARGEST_EXACT[dtype]} only; expected a type that can tell the {INPUT}'s {images} images "
         "apart"
     )
 
@@ -353,7 +356,7 @@ def columns_hint(kind: str, row: np.ndarray) -> str:
     """Return what a row of 5 or 6 columns means; kind: what errors call an index."""
     meant, given = (CORNERS, "score") if len(row) == 5 else (TURNED, "score, class")
     columns = f"{len(row)} columns are [{kind}_index, {', '.join(meant)}]"
-    return f"; {columns}: of [x1, y1, x2, y2, {given}] pass boxes[:, :4]"
+    return f"; {columns}: of [x1, y1, x2, y2, {given}] pass {BOXES}[:, :4]"
 
 
 def _may_have_score(row: np.ndarray) -> bool:
@@ -376,7 +379,7 @@ def warn_of_scores(kind: str, boxes: Any) -> None:
     reads_so = (score > 0) & (score < 1) & (x1 <= x2) & (y1 <= y2) & (x2 > 1) & (y2 > 1)
     reads_so &= y1 > score if rows.shape[1] == 5 else rows[:, 5] == np.trunc(rows[:, 5])
     if reads_so.all():
-        warn(f"boxes: a score seems to be among the coordinates{columns_hint(kind, rows[0])}")
+        warn(f"{BOXES}: a score seems to be among the coordinates{columns_hint(kind, rows[0])}")
 
 
 # What upright boxes seem to be: what form_of of pyx/forms.pxd returns.
@@ -392,14 +395,14 @@ FORMS = {
 def warn_of_form(form: int) -> None:
     """Warn of boxes that seem to be others, if they do."""
     if form:
-        warn(f"boxes: {FORMS[form]}")
+        warn(f"{BOXES}: {FORMS[form]}")
 
 
 def warn_of_degrees(angle: float) -> None:
     """Warn of an angle of more than two turns that seems to be given in degrees."""
     if abs(angle) <= 720:
         warn(
-            f"boxes: an angle of {angle:g}, which is more than two turns; angles are in radians: "
+            f"{BOXES}: an angle of {angle:g}, which is more than two turns; angles are in radians: "
             "of degrees pass numpy.deg2rad(angles)"
         )
 
@@ -412,11 +415,11 @@ def check_rows(name: str, value: Any, columns: int, numbers: tuple[str, ...] = C
             expected = f"batch_index, {expected}"
             if value.ndim == 2 and value.shape[1] == width:
                 hint = (
-                    f"; boxes of {width} columns need boxes_num, or a list with an array for each "
-                    "image, unless there is one image"
-                )
+                    f"; boxes of {width} columns need {BOXES_NUM}, or a list with an array for "
+                    "each image, unless there is one image"
+                ) * can_be_given(BOXES_NUM)
             elif value.ndim == 3 and value.shape[2] == width:
-                hint = f"; of boxes (N, L, {width}) pass list(boxes)"
+                hint = f"; of boxes (N, L, {width}) pass list({BOXES})"
         if numbers == CORNERS and wide_hint(value.shape):
             hint = wide_hint(value.shape)
         elif value.shape in ((width,), (columns,)):
@@ -432,7 +435,7 @@ def flat_hint(shape: tuple[int, ...], columns: tuple[int, ...]) -> str:
     """Return how boxes of more than two axes become rows of one of these widths, if they can."""
     inner = tuple(extent for extent in shape[1:] if extent != 1)
     if len(shape) > 2 and inner[:1] and inner[-1] in columns:
-        return f"; pass boxes.reshape(-1, {inner[-1]})"
+        return f"; pass {BOXES}.reshape(-1, {inner[-1]})"
     return ""
 
 
@@ -440,8 +443,8 @@ def wide_hint(shape: tuple[int, ...]) -> str:
     """Return how rows of too many columns become boxes, if they can."""
     if len(shape) != 2 or shape[1] not in (5, 6, 7):
         return ""
-    hint = "; of [x1, y1, x2, y2, score, class] pass boxes[:, :4]"
-    return hint + ", of [batch_index, x1, y1, x2, y2] boxes[:, 1:]" * (shape[1] == 5)
+    hint = f"; of [x1, y1, x2, y2, score, class] pass {BOXES}[:, :4]"
+    return hint + f", of [batch_index, x1, y1, x2, y2] {BOXES}[:, 1:]" * (shape[1] == 5)
 
 
 def _spell(value: Any) -> str:

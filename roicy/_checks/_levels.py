@@ -13,6 +13,7 @@ from typing import Any
 
 from . import _arguments
 from ._arguments import Layout
+from ._names import INPUT, INPUT_SHAPE, SPATIAL_SCALE
 
 Shape = tuple[int, int, int, int]  # (N, C, H, W)
 Scale = tuple[float, float]  # (vertical, horizontal)
@@ -53,7 +54,7 @@ def maps(value: Any, layout: Layout, of_pyramid: bool, check: Check) -> dict[str
     """Check the map of a call, or those of its levels: the arrays as they are, by their names."""
     expected = layout.spell("N", "C", "H", "W")
     if not of_pyramid:
-        return {"input": check("input", value, expected)}
+        return {INPUT: check(INPUT, value, expected)}
     levels = _numbered("features", value)
     if not levels:
         given = _arguments.spell_type(value)
@@ -78,7 +79,7 @@ def shapes_of(named: dict[str, Any], layout: Layout) -> dict[str, Shape]:
 def input_shapes(value: Any, layout: Layout, of_pyramid: bool) -> dict[str, Shape]:
     """Check the shapes that gradients of the maps shall have, by their names."""
     if not of_pyramid:
-        return {"input_shape": _arguments.input_shape("input_shape", value, layout)}
+        return {INPUT_SHAPE: _arguments.input_shape(INPUT_SHAPE, value, layout)}
     levels = _numbered("input_shapes", value)
     if not levels:
         raise ValueError(f"input_shapes: {value!r}, expected a shape for each level")
@@ -120,7 +121,7 @@ def scales(value: Any, pyramid: Pyramid | None, shapes: dict[str, Shape]) -> lis
     if value is None:
         found, follows = _scales_from_heights(pyramid[2], shapes), ", as follows from image_size"
     elif pyramid[2] is not None:
-        raise ValueError("image_size: expected None, since spatial_scale is given")
+        raise ValueError(f"image_size: expected None, since {SPATIAL_SCALE} is given")
     else:
         found, follows = scales_of_levels(value, len(shapes)), ""
     if any(
@@ -129,7 +130,7 @@ def scales(value: Any, pyramid: Pyramid | None, shapes: dict[str, Shape]) -> lis
     ):
         shown = [scale[0] if scale[0] == scale[1] else scale for scale in found]
         raise ValueError(
-            f"spatial_scale: {shown}{follows}; "
+            f"{SPATIAL_SCALE}: {shown}{follows}; "
             "expected levels from fine to coarse, no scale above the one before"
         )
     return found
@@ -137,10 +138,10 @@ def scales(value: Any, pyramid: Pyramid | None, shapes: dict[str, Shape]) -> lis
 
 def scales_of_levels(value: Any, count: int) -> list[Scale]:
     """Return a scale for each level, of numbers or pairs."""
-    value = _arguments.items("spatial_scale", value)
+    value = _arguments.items(SPATIAL_SCALE, value)
     if not isinstance(value, (list, tuple)) or len(value) != count:
         raise ValueError(
-            f"spatial_scale: {value!r}, expected a scale for each of the {count} levels"
+            f"{SPATIAL_SCALE}: {value!r}, expected a scale for each of the {count} levels"
         )
     return [_arguments.spatial_scale(scale) for scale in value]
 
@@ -150,7 +151,7 @@ def check_same_scales(scales: list[Scale]) -> None:
     for scale in scales:
         if scale[0] != scale[1]:
             raise ValueError(
-                f"spatial_scale: {scale}, expected one number for boxes that are turned"
+                f"{SPATIAL_SCALE}: {scale}, expected one number for boxes that are turned"
             )
 
 
@@ -159,13 +160,13 @@ def _scales_from_heights(image_size: Any, shapes: dict[str, Shape]) -> list[Scal
     image_size = _arguments.items("image_size", image_size)
     if not _arguments.is_pair(image_size):
         raise ValueError(
-            f"image_size: {image_size!r}, expected (height, width), or else spatial_scale"
+            f"image_size: {image_size!r}, expected (height, width), or else {SPATIAL_SCALE}"
         )
     height, _ = (_arguments.integer("image_size", side, 1, 2**62) for side in image_size)
     for name, (_, _, rows, _) in shapes.items():
         if rows == 0:
             raise ValueError(
-                f"{name}: a map without rows, of which no scale follows; expected spatial_scale"
+                f"{name}: a map without rows, of which no scale follows; expected {SPATIAL_SCALE}"
             )
     return [(2.0 ** round(math.log2(rows / height)),) * 2 for _, _, rows, _ in shapes.values()]
 
@@ -183,6 +184,6 @@ def check_gradient(call: Any, grad: Any, of_pyramid: bool) -> None:
     if grad.shape != expected:
         maps = f"maps of {call.map_size()[1]} channels"
         if not of_pyramid:
-            maps = f"input of shape {call.layout.shape(*call.map_size())}"
+            maps = f"{INPUT} of shape {call.layout.shape(*call.map_size())}"
         expected = f"{expected}, for {call.count} boxes and {maps}"
         raise ValueError(f"grad_output: shape {grad.shape}, expected {expected}")

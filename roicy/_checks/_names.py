@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import functools
 import inspect
-import re
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from typing import Any, TypeVar, cast
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -25,47 +25,76 @@ def __getattr__(name: str) -> Any:
     return getattr(_types, name)
 
 
+class Argument(str):
+    """The name of an argument that operators have, for texts of errors and warnings.
+
+    An f-string shows it as the function that a program called names that argument.
+    """
+
+    __slots__ = ()
+
+    def __format__(self, spec: str) -> str:
+        name = str(self)
+        for _, names in _callers():
+            name = names.get(name, name)
+        return name
+
+
+BOXES = Argument("boxes")
+BOXES_NUM = Argument("boxes_num")
+BOX_INDICES = Argument("box_indices")
+CLOCKWISE = Argument("clockwise")
+INPUT = Argument("input")
+INPUT_SHAPE = Argument("input_shape")
+OUTPUT_SIZE = Argument("output_size")
+SAMPLING_RATIO = Argument("sampling_ratio")
+SPATIAL_SCALE = Argument("spatial_scale")
+
+# The functions with names of their own that are being called, the innermost first: each with its
+# names and the function that called it.
+_called: ContextVar[Any] = ContextVar("_called", default=None)
+
+
 def errors_name(**names: str) -> Callable[[Function], Function]:
     """Have the errors and warnings of a function say its own names.
 
-    names: of arguments, by the names that operators give them.  In a message a name that is also a
-    word of English is followed by a colon, an index or a genitive, or "of" comes before it.  What
-    a message says of boxes_num is left out where the function has no such argument.
+    names: of arguments, by the names that operators give them.
     """
 
     def decorate(function: Function) -> Function:
-        def in_callers_words(message: str) -> str:
-            # The pattern is made when there is a message, since that takes long.
-            word = rf"(?:{'|'.join(filter(str.isalpha, names)) or '-'})\b"
-            other = rf"\b(?:{'|'.join(name for name in names if not name.isalpha()) or '-'})\b"
-            if "boxes_num" not in {*names, *inspect.signature(function).parameters}:
-                message = re.sub(r"; boxes of \d columns need boxes_num.*", "", message)
-            pattern = rf"\b{word}(?=:|\[|'s| is a list)|(?<= rows of ){word}|{other}"
-            return re.sub(pattern, lambda found: names[found[0]], message)
-
         @functools.wraps(function)
         def call(*args: Any, **keywords: Any) -> Any:
+            token = _called.set((function, names, _called.get()))
             try:
                 return function(*args, **keywords)
-            except (TypeError, ValueError) as error:
-                error.args = (in_callers_words(str(error)),)
-                raise
+            finally:
+                _called.reset(token)
 
         return cast(Function, call)
 
     return decorate
 
 
-def warn(message: str) -> None:
-    """Warn at the line of the program that called this package, by the names that it calls by.
+def _callers() -> Iterator[tuple[Callable[..., Any], dict[str, str]]]:
+    """Yield the functions of `_called`, and their names."""
+    called = _called.get()
+    while called is not None:
+        function, names, called = called
+        yield function, names
 
-    Functions that `errors_name` decorates are found on the stack, so that calls without a warning
-    pay nothing for their names.
-    """
+
+def can_be_given(argument: Argument) -> bool:
+    """Whether the function that a program called has this argument, by any name."""
+    return all(
+        argument in {*names, *inspect.signature(function).parameters}
+        for function, names in _callers()
+    )
+
+
+def warn(message: str) -> None:
+    """Warn at the line of the program that called this package."""
     frame: Any = sys._getframe()
     level = 1
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "roicy":
-        rename = frame.f_locals.get("in_callers_words")
-        message = message if rename is None else rename(message)
         frame, level = frame.f_back, level + 1
     warnings.warn(message, stacklevel=level)

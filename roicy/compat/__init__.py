@@ -18,6 +18,7 @@ import numpy as np
 
 from .. import _call
 from .._checks import _arguments, _boxes
+from .._checks._names import INPUT
 from .._kernels.plan import Arguments
 from .._table import PS_ROI_POOL, ROUNDED
 
@@ -25,7 +26,7 @@ from .._table import PS_ROI_POOL, ROUNDED
 def shape_of(maps: Any) -> tuple[int, ...]:
     """Return the shape of an array of any kind, or of what NumPy reads by DLPack; or ()."""
     if not hasattr(maps, "shape") and hasattr(maps, "__dlpack__"):
-        maps = _arguments.taken("input", maps)
+        maps = _arguments.taken(INPUT, maps)
     return getattr(maps, "shape", ())
 
 

@@ -162,7 +162,7 @@ def _of_images(rois: Any, images: int | None = None) -> tuple[Any, np.ndarray | 
     no boxes.
     """
     try:
-        rows = _boxes.box_rows("boxes", rois)
+        rows = _boxes.box_rows("rois", rois)
     except (TypeError, ValueError):
         return rois, None  # the operator says what is wrong, or takes them
     if rows.ndim != 2 or rows.shape[1] != 5:

@@ -13,6 +13,7 @@ import numpy as np
 
 from .. import normalised, operators
 from .._checks import _arguments, _boxes
+from .._checks._names import INPUT
 from .._kernels.plan import Arguments
 from .._table import one_sample
 from . import bins_of, float32_scale, images_of, r_fcn_pool, with_images
@@ -230,5 +231,5 @@ def _normalised(input: Any, coords: Any) -> tuple[np.ndarray, np.ndarray]:
     count = images_of(input)
     if count is None:  # the operator says what is wrong with the input
         return np.zeros(len(rows), np.int64), rows[:, [2, 1, 4, 3]]
-    images = _boxes.indices_of(rows, count, "batch", f"input's {count} images")
+    images = _boxes.indices_of(rows, count, "batch", f"{INPUT}'s {count} images")
     return images, rows[:, [2, 1, 4, 3]]

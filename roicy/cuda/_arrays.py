@@ -9,6 +9,7 @@ import numpy as np
 
 from .._checks import _arguments, _boxes
 from .._checks._arguments import INT32
+from .._checks._names import BOXES_NUM
 from .._kernels.plan import Arguments
 from ._launch import cupy
 
@@ -87,7 +88,7 @@ def boxes_of(
     """Return the boxes of a call on so many images; names: of the numbers of a box."""
     if isinstance(arguments.boxes_num, cupy().ndarray):
         raise TypeError(
-            "boxes_num: a cupy.ndarray, which would have to be waited for; "
+            f"{BOXES_NUM}: a cupy.ndarray, which would have to be waited for; "
             "expected integers on the host"
         )
     take = functools.partial(_taken, device)

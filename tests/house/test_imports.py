@@ -25,6 +25,7 @@ MAY_IMPORT = {
         "call", "plan", "simd", "errors", "forms", "limits", "arrays", "threads", "tuning",
         "roicy._kernels.isa", "roicy._kernels.methods",
         "roicy._checks._arguments", "roicy._checks._boxes", "roicy._checks._levels",
+        "roicy._checks._names",
         "roicy._machine._threads",
     ),
     "images": (

@@ -16,6 +16,7 @@ import numpy as np
 
 from ... import _call, normalised
 from ..._checks import _arguments, _boxes
+from ..._checks._names import BOXES
 from ..._kernels.plan import Arguments, Rule
 from ..._table import (
     QUANTISED,
@@ -219,7 +220,7 @@ def _crop_and_resize(mode: str, extrapolation_value: Any) -> Callable[..., Any]:
         X: Any, rois: Any, batch_indices: Any, size: Any, out: Any = None, num_threads: Any = None
     ) -> Any:
         # ONNX Runtime takes boxes that are not finite for boxes outside of the map.
-        rois = _boxes.rows_of_numbers("boxes", rois, 4, ("y1", "x1", "y2", "x2"))
+        rois = _boxes.rows_of_numbers(BOXES, rois, 4, ("y1", "x1", "y2", "x2"))
         finite = np.isfinite(rois).all(axis=-1, keepdims=True)
         rois = rois if finite.all() else np.where(finite, rois, np.array([2, 2, 3, 3], rois.dtype))
         arguments = Arguments(rois, None, None, "NCHW", num_threads, out)
