@@ -360,6 +360,25 @@ class Axes(NamedTuple):
     before: Axes | None = None  # of an enlargement before
 
 
+class Maps(NamedTuple):
+    """Maps as kernels take them: (numbers - zero) * scale."""
+
+    numbers: np.ndarray  # (N, C, h, w) or (N, C, d, h, w), types of two bytes as uint16
+    kind: str  # NumPy's character of their type
+    scale: float
+    zero: float
+
+
+class Rule(NamedTuple):
+    """How the winner of a pixel is found, and what it is called."""
+
+    names: np.ndarray  # of the classes, and of what is below the threshold
+    weights: np.ndarray  # of the classes
+    bounded: bool  # whether there is a threshold
+    threshold: float
+    thresholds: np.ndarray | None  # one for each mask, in place of the threshold
+
+
 class Call:
     """The arguments of a call, checked."""
 
@@ -478,13 +497,12 @@ class Call:
         found, together = [], len(result)
         if regions is not None:
             together = max(COUNTED // regions[0], 1)
-        maps, *of_maps = self._maps()
+        maps = self._maps()
         for first in range(0, len(result), together):
             some = slice(first, first + together)
             outs = result[some], None if numbers is None else numbers[some]
-            found += kernels.compute(
-                (maps[some], *of_maps), self.axes, self._rule(), outs, regions, threads
-            ) or []  # fmt: skip
+            part = maps._replace(numbers=maps.numbers[some])
+            found += kernels.compute(part, self.axes, self._rule(), outs, regions, threads) or []
         return found
 
     def codes(self, with_sums: bool, threads: int) -> list[Coded]:
@@ -520,11 +538,11 @@ class Call:
         """Write the label of the first mask of each pixel."""
         kernels.paint(self._maps(), self.axes, self._rule(), out, threads)
 
-    def _maps(self) -> tuple[np.ndarray, str, tuple[float, float]]:
-        return _arguments.bits(self.maps), self.maps.dtype.char, self.meaning
+    def _maps(self) -> Maps:
+        return Maps(_arguments.bits(self.maps), self.maps.dtype.char, *self.meaning)
 
-    def _rule(self) -> tuple[Any, ...]:
-        return (self.names, self.weights, self.bounded, self.threshold, self.thresholds)
+    def _rule(self) -> Rule:
+        return Rule(self.names, self.weights, self.bounded, self.threshold, self.thresholds)
 
     def span(self) -> tuple[int, int]:
         """Return the least and the largest label."""

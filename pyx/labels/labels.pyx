@@ -232,23 +232,24 @@ cdef inline void set_type(Job *job) noexcept nogil:
     job.table = <const LabelTable*>tables[job.size == sizeof(double)].labels
 
 
-cdef int set_call(Job *job, list kept, given, axes, rule) except -1:
+cdef int set_call(Job *job, list kept, maps, axes, rule) except -1:
+    """maps, axes, rule: a Maps, an Axes and a Rule of roicy/labels.py."""
     cdef Labels *call = &job.call
     cdef Py_buffer *view
     memset(job, 0, sizeof(job[0]))
-    call.kind = ord(given[1])
+    call.kind = ord(maps.kind)
     set_type(job)
-    view = buffer_of(kept, given[0], b"fdbBH", number_size(call.kind))
+    view = buffer_of(kept, maps.numbers, b"fdbBH", number_size(call.kind))
     call.maps, call.classes = <const char*>view.buf, view.shape[1]
     call.image, call.class_stride, job.slice = view.strides[0], view.strides[1], view.strides[2]
     call.row, call.column = view.strides[view.ndim - 2], view.strides[view.ndim - 1]
     job.images = view.shape[0]
-    call.scale, call.zero = given[2]
-    call.names = <const int64_t*>buffer_of(kept, rule[0], b"lq", sizeof(int64_t)).buf
-    call.weights = buffer_of(kept, rule[1], b"fd", <int>job.size).buf
-    call.bounded, call.threshold = rule[2:4]
-    if rule[4] is not None:
-        job.thresholds = <const double*>buffer_of(kept, rule[4], b"d", sizeof(double)).buf
+    call.scale, call.zero = maps.scale, maps.zero
+    call.names = <const int64_t*>buffer_of(kept, rule.names, b"lq", sizeof(int64_t)).buf
+    call.weights = buffer_of(kept, rule.weights, b"fd", <int>job.size).buf
+    call.bounded, call.threshold = rule.bounded, rule.threshold
+    if rule.thresholds is not None:
+        job.thresholds = <const double*>buffer_of(kept, rule.thresholds, b"d", sizeof(double)).buf
     set_axis(&call.y, kept, axes.y, job.size)
     set_axis(&call.x, kept, axes.x, job.size)
     if axes.z is not None:
@@ -376,12 +377,9 @@ cdef int compute_labels(
 def compute(maps, axes, rule, outs, regions, int threads):
     """Label pictures, and return the regions of each, or None.
 
-    maps: (N, C, h, w) or volumes (N, C, d, h, w), of any strides, with types of two bytes as
-    uint16, and NumPy's character of their type; axes: of roicy/labels.py; rule: names (C + 1) of
-    int64, weights (C) of the type that is computed in, whether there is a threshold, the threshold;
-    outs: (N, H, W) or (N, D, H, W), integers of any strides, and values of this shape in
-    the order of C, or None; regions, not of volumes: (labels that there are, from 0 on, whether
-    they are coded), or None.
+    maps, axes, rule: as of `set_call`; outs: (N, H, W) or (N, D, H, W), integers of any strides,
+    and values of this shape in the order of C, or None; regions, not of volumes: (labels that there
+    are, from 0 on, whether they are coded), or None.
     """
     cdef list kept = []
     cdef Job job
@@ -396,7 +394,7 @@ def compute(maps, axes, rule, outs, regions, int threads):
         call.values = buffer_of(kept, outs[1], b"fd", <int>job.size).buf
     set_parts(&job, threads)
     if regions is None:
-        run(&job, maps[0].size, threads)
+        run(&job, maps.numbers.size, threads)
         return
     job.regions = regions[0]
     job.counted = <Region*>memory_of(
@@ -404,7 +402,7 @@ def compute(maps, axes, rule, outs, regions, int threads):
     if regions[1]:
         set_codes(&job, kept, <int>job.regions)
     try:
-        run(&job, maps[0].size, threads)
+        run(&job, maps.numbers.size, threads)
         return [made_regions(&job, i) for i in range(job.images)]
     finally:
         free_codes(&job)
@@ -413,7 +411,7 @@ def compute(maps, axes, rule, outs, regions, int threads):
 def paint(maps, axes, rule, out, int threads):
     """Label pictures by masks (N, K, h, w), of which the first one wins that reaches its threshold.
 
-    rule: names (K, 2), of which the last one's second is what no mask reaches; thresholds (N * K).
+    names of the rule: (K, 2), of which the last one's second is what no mask reaches.
     """
     cdef list kept = []
     cdef Job job
@@ -423,7 +421,7 @@ def paint(maps, axes, rule, out, int threads):
     job.call.out_image, job.call.out_row, job.call.out_column = view.strides[:3]
     set_parts(&job, threads)
     job.painted, job.call.classes = job.call.classes, 1
-    run(&job, maps[0].size, threads)
+    run(&job, maps.numbers.size, threads)
 
 
 def codes(maps, axes, rule, bint with_sums, int threads):
@@ -437,7 +435,7 @@ def codes(maps, axes, rule, bint with_sums, int threads):
     if with_sums:
         job.call.sums = <double*>memory_of(
             kept, job.images * job.call.y.pixels * sizeof(double), True)
-    return coded(&job, kept, maps[0].size, threads)
+    return coded(&job, kept, maps.numbers.size, threads)
 
 
 def stored_codes(masks, int threads):

@@ -4,18 +4,15 @@ from typing import Any
 
 import numpy as np
 
-from ..labels import Axes
+from ..labels import Axes, Maps, Rule
 
-Maps = tuple[np.ndarray, str, tuple[float, float]]
 Coded = tuple[bytes, int, int, int, int, int, float]
 
 def compute(
-    maps: Maps, axes: Axes, rule: tuple[Any, ...], outs: tuple[np.ndarray, np.ndarray | None],
+    maps: Maps, axes: Axes, rule: Rule, outs: tuple[np.ndarray, np.ndarray | None],
     regions: tuple[int, bool] | None, threads: int,
 ) -> list[list[tuple[Any, ...]]] | None:  # fmt: skip
     ...
-def paint(maps: Maps, axes: Axes, rule: tuple[Any, ...], out: np.ndarray, threads: int) -> None: ...
-def codes(
-    maps: Maps, axes: Axes, rule: tuple[Any, ...], with_sums: bool, threads: int
-) -> list[Coded]: ...
+def paint(maps: Maps, axes: Axes, rule: Rule, out: np.ndarray, threads: int) -> None: ...
+def codes(maps: Maps, axes: Axes, rule: Rule, with_sums: bool, threads: int) -> list[Coded]: ...
 def stored_codes(masks: np.ndarray, threads: int) -> list[Coded]: ...

@@ -7,7 +7,7 @@ import pytest
 
 import roicy
 from roicy._kernels import labels
-from roicy.labels import Axes, Axis
+from roicy.labels import Axes, Axis, Maps, Rule
 
 
 class Growing:
@@ -121,6 +121,6 @@ def test_kernels_look_at_types():
     wrong = {"names": np.int32, "weights": np.float64, "maps": np.float64}
     for name, dtype in wrong.items():
         given = right | {name: right[name].astype(dtype)}
-        rule = given["names"], given["weights"], False, 0.0, None
+        rule = Rule(given["names"], given["weights"], False, 0.0, None)
         with pytest.raises(TypeError, match="an array of .*, expected"):
-            labels.compute((given["maps"], "f", (1.0, 0.0)), axes, rule, (out, None), None, 1)
+            labels.compute(Maps(given["maps"], "f", 1.0, 0.0), axes, rule, (out, None), None, 1)
