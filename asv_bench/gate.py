@@ -192,6 +192,12 @@ def with_spread(old, counts):
     return counts
 
 
+def tracked():
+    """Return a commit of what git tracks here."""
+    builds.git("status")  # or `stash` fails where a file is newer and the same
+    return builds.git("stash", "create") or builds.git("rev-parse", "HEAD")
+
+
 def writer():
     """Return the last commit before this one that wrote counts.json."""
     head, *wrote = builds.git("log", "--format=%H", "HEAD", "--", RECORD).splitlines()
@@ -459,7 +465,7 @@ def run(options, old, commits):
     of_build = recorded
     beside = options.commit and builds.git("rev-parse", "--verify", f"{options.commit}^{{commit}}")
     if options.build:
-        head = builds.git("stash", "create") or builds.git("rev-parse", "HEAD")
+        head = tracked()
         try:
             other = beside or (head if options.anew else writer())
             of_build = commits.seconds(head, other, of_build)

@@ -133,6 +133,15 @@ def test_gate_judges_builds_beside_each_other(gate, commits, spent, monkeypatch,
         assert len(made.made) == 1 + (compiled == "source")
 
 
+def test_gate_builds_what_git_tracks(gate, commits, tmp_path):
+    """A file may be newer and the same, as in a checkout that was copied."""
+    source = tmp_path / "source"
+    os.utime(source, (0, 0))
+    assert gate.tracked() == commits[2]
+    source.write_text("changed")
+    assert gate.builds.git("show", f"{gate.tracked()}:source") == "changed"
+
+
 def test_gate_needs_the_same_sets_for_bytes(gate, capsys):
     """A build with one instruction set more is larger, which is no fault."""
     old, new = counts(), counts() | {"wheel": {"bytes": 3_000_000, "instruction sets": ["avx512"]}}
