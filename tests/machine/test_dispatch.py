@@ -62,8 +62,9 @@ def test_kernels_that_cannot_run_are_not_used(name, monkeypatch):
 
 
 def test_import_brings_in_only_numpy():
+    """And inspect, of which Cython takes constants; NumPy before 2.4 does not import it."""
     code = """
-import sys, numpy
+import inspect, sys, numpy
 before = set(sys.modules)
 import roicy
 new = {name.split(".")[0] for name in set(sys.modules) - before}
