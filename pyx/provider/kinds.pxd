@@ -18,6 +18,8 @@ cdef inline AnyNode *node_of(object computation) except? NULL:
         node = label_node(computation)
     else:
         node = roi_node(computation)
+        if node == NULL:
+            return NULL
     node.max_threads = resolve(computation.threads)
     for place in computation.indices or ():
         node.places[node.count] = place

@@ -19,14 +19,15 @@ from plan.structs cimport FORWARD, MAX_PIXEL, MAX_SAMPLE, Boxes, Call, LevelJob
 from provider.abi cimport Status
 from provider.calls cimport status_of
 from provider.python cimport new
-from provider.tensors cimport (AnyNode, Run, Tensor, dtype_of, array_of, is_real, make_output,
-                               read_inputs, size_of, start_session_team)
+from provider.tensors cimport (
+    MOST_INPUTS, AnyNode, Run, Tensor, array_of, dtype_of, is_real, make_output, read_inputs,
+    size_of, start_session_team)
 from roicy._kernels.plan cimport Rule, compute_call, end_call
 from simd.structs cimport Strides
 from threads cimport Team
 
 cdef enum:
-    MOST_LEVELS = 16               # MOST_INPUTS but for four
+    MOST_LEVELS = MOST_INPUTS - 4  # maps of a pyramid, beside its other inputs
 
 
 cdef struct Inputs:                # places among the inputs; -1: there is none
@@ -296,11 +297,16 @@ cdef inline int purpose_of(str reduction) except -1:
     return {"forward": FORWARD, "max_pixel": MAX_PIXEL, "max_sample": MAX_SAMPLE}[reduction]
 
 
-cdef inline AnyNode *roi_node(object computation) except NULL:
-    """A computation of roicy/onnxruntime that has a Node of roicy/compat/onnx/_node.py."""
+cdef inline AnyNode *roi_node(object computation) except? NULL:
+    """A computation of roicy/onnxruntime that has a Node of roicy/compat/onnx/_node.py.
+
+    NULL: it has more levels than a node here, and Python computes it.
+    """
     cdef RoiNode *node
     cdef Py_ssize_t i
     given = computation.node
+    if len(given.scales) > MOST_LEVELS:
+        return NULL
     node = <RoiNode*>new(sizeof(RoiNode))
     node.levels = len(given.scales)
     node.call.purpose = purpose_of(given.operator.reduction.forward)

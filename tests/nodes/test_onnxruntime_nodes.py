@@ -184,6 +184,17 @@ def test_pyramids_of_the_domain(dtype, rng):
     np.testing.assert_array_equal(of_roicy(model, feed)[0], expected)
 
 
+def test_pyramids_of_many_levels(rng):
+    """Python computes those with more levels than a node of the provider has room for."""
+    maps = [rng.standard_normal((1, 4, 2, 3)).astype(np.float32) for _ in range(17)]
+    scales, given = [2.0 ** (8 - i) for i in range(17)], {"canonical_scale": 16.0}
+    rows = random_boxes(rng, 1, 9, (500, 700), np.float32)
+    feed = {"rows": rows, **{f"map{i}": level for i, level in enumerate(maps)}}
+    model = of_one("roicy.MultiScaleRoIAlign", feed, scales=scales, **given, **BINS)
+    expected = roicy.multiscale_roi_align(maps, rows, (2, 3), scales, **given)
+    np.testing.assert_array_equal(of_roicy(model, feed)[0], expected)
+
+
 @pytest.mark.usefixtures("no_python")
 def test_masks_of_the_domain(rng):
     masks = rng.random((9, 1, 7, 7)).astype(np.float32)

@@ -75,15 +75,12 @@ class Labels(NamedTuple):
     threshold: float = 0.0
 
 
-MOST_LEVELS = 16  # of nodes.pxd
-
-
 def of_levels(
     rule: Rule, bins: tuple[int, int], scales: list[float], canonical_scale: float = 224,
     canonical_level: int = 4, **places: int,
 ) -> Node | None:  # fmt: skip
     """Return the node of a pyramid; None if Python has to say what is wrong with its scales."""
-    if len(scales) > MOST_LEVELS or sorted(scales, reverse=True) != scales:
+    if sorted(scales, reverse=True) != scales:
         return None
     pairs = [(scale, scale) for scale in scales]
     rules = tuple(
