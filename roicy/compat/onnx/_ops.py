@@ -114,12 +114,9 @@ def _pooling(operator: _table.Operator, rule: Any) -> Callable[..., Any]:
         scale = given["spatial_scale"]  # or two, (vertical, horizontal)
         scales = scale[0] if len(scale) == 1 else tuple(scale)
         _arguments.spatial_scale(scales)
-        parameters = {}
-        if "sampling_ratio" in given:
-            parameters["sampling_ratio"] = given["sampling_ratio"]
-        if "aligned" in given:
-            parameters["aligned"] = bool(given["aligned"])
-        made = rule(**parameters) if parameters else rule
+        flags = {name: bool(given[name]) for name in given if name not in (*SAMPLED, "products")}
+        counts = {name: given[name] for name in given if name == "sampling_ratio"}
+        made = rule(**counts, **flags) if counts or flags else rule
         return Pooling(operator, made, _size(given), scales, bool(given.get("products")))
 
     return prepare
