@@ -298,14 +298,14 @@ def crop_lines(
     >>> lines.shape, widths
     ((2, 3, 48, 320), array([320, 160], dtype=int32))
     """
-    height = _arguments.integer("height", height, 1, 2**24)
+    height = _arguments.integer("height", height, 1, _arguments.MOST_BINS)
     given, rows = arguments.read(frames, boxes, boxes_num, color, color_range, color_matrix)
     if rows.kind == "matrices":
         raise ValueError("boxes: matrices (K, 2, 3), expected boxes or corners, which have sides")
     shown = matrices.widths(rows, height)
     if width is None:
         width = int(shown.max(initial=1))
-    width = _arguments.integer("width", width, 1, 2**24)
+    width = _arguments.integer("width", width, 1, _arguments.MOST_BINS)
     _warn_of_tall(shown, height)
     cut: Any = crop  # whose types know no frames and boxes that have been read
     lines = cut(

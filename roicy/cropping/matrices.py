@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .._checks import _arguments
 from .arguments import Boxes
 
 ROUNDING = 4 * float(np.finfo(np.float64).eps)  # of a sum of two products of rounded numbers
@@ -68,7 +69,7 @@ def widths(boxes: Boxes, height: int) -> np.ndarray:
             sides = np.abs(boxes.values[:, 2:4] - boxes.values[:, :2])
         ratios = np.where(sides[:, 1] > 0, sides[:, 0] / sides[:, 1], 1)
         ratios = np.nan_to_num(ratios, nan=1)  # of two sides beyond float64
-        return np.clip(np.ceil(height * ratios), 1, 2**24).astype(np.int32)
+        return np.clip(np.ceil(height * ratios), 1, _arguments.MOST_BINS).astype(np.int32)
 
 
 def cover(values: np.ndarray, size: tuple[int, int]) -> np.ndarray:
