@@ -8,7 +8,7 @@
 __declspec(dllimport) unsigned long long __stdcall GetTickCount64(void);
 #endif
 
-enum { AT_ONCE = 500 }; /* milliseconds: Ctrl-C is not to wait for longer than a second */
+enum { LOOK_EVERY = 500 }; /* milliseconds between looks for Ctrl-C, which waits at most a second */
 
 struct task_queue {
     ptrdiff_t next, count; /* next: written by all threads */

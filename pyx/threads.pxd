@@ -7,7 +7,7 @@ task asks for it.
 from errors cimport NO_MEMORY, RAISED, fail, raise_last
 from roicy._kernels.machine cimport (count_release, enter_call, leave_call, nanoseconds, pool_for,
                                      steps_aside, tasks_are_timed)
-from simd.structs cimport PLANTED, pages_alloc, pages_free
+from simd.structs cimport LANE_BYTES, PLANTED, pages_alloc, pages_free
 
 ctypedef void (*WorkFunction)(const void *call, Py_ssize_t task, char *scratch) noexcept nogil
 # Calls `function(given, i)` for i from 0 to count - 1, on threads that somebody else has.
@@ -16,7 +16,7 @@ ctypedef void *(*ParallelFor)(
     size_t batches, void *given) noexcept nogil
 
 cdef extern from "threads.h" nogil:
-    enum: AT_ONCE
+    enum: LOOK_EVERY
     ctypedef struct Queue "struct task_queue":
         Py_ssize_t next
         Py_ssize_t count
@@ -64,7 +64,7 @@ cdef inline void start_team(Team *team) noexcept nogil:
     """Prepare a call on the pool that may end by Ctrl-C."""
     team.parallel_for, team.context, team.steps_aside, team.state = pool_for, NULL, False, NULL
     team.since, team.keeps_lock, team.tasks = 0, False, 0
-    team.looks_for_signals, team.until = True, milliseconds() + AT_ONCE
+    team.looks_for_signals, team.until = True, milliseconds() + LOOK_EVERY
 
 
 cdef inline int look_for_signals(Team *team) noexcept nogil:
@@ -77,7 +77,7 @@ cdef inline int look_for_signals(Team *team) noexcept nogil:
     raised = check_signals()
     if team.state != NULL:
         team.state = give_lock()
-    team.until = milliseconds() + AT_ONCE
+    team.until = milliseconds() + LOOK_EVERY
     return fail(RAISED, "") if raised else 0
 
 
@@ -149,7 +149,8 @@ cdef inline int run_tasks(
     """Carry out all tasks; -1 if there is no memory, or a signal ends the call."""
     cdef char *scratch
     cdef int failed
-    scratch_bytes = (scratch_bytes + 63) // 64 * 64      # threads share no cache line: R430
+    # threads share no cache line: R430
+    scratch_bytes = (scratch_bytes + LANE_BYTES - 1) // LANE_BYTES * LANE_BYTES
     scratch = <char*>pages_alloc(threads * scratch_bytes)
     if (scratch == NULL) & (not PLANTED("threads compute without scratch")):
         return fail(NO_MEMORY, "no %zd bytes of scratch for %d threads", threads * scratch_bytes,

@@ -57,7 +57,7 @@ cdef inline int begin(Call *call) noexcept nogil:
     cdef const Isa *isa = tables + (call.itemsize == sizeof(double))
     call.simd, call.lanes = isa.simd, LANE_BYTES // call.itemsize
     if call.purpose == MAX_PIXEL_GRAD and call.out_strides.x == 1:
-        call.lanes = 1             # planes are written one by one, so that tasks may have a few
+        call.lanes = 1             # planes are written one by one: a task may have any number
     call.done = call.begun = True
     if count == 0:
         return 0
@@ -181,8 +181,7 @@ cdef inline void run_task(const void *given, Py_ssize_t i, char *memory) noexcep
 
 cdef inline Py_ssize_t sums_per_box(const Call *call) noexcept nogil:
     """How many partial sums make up the gradient of a box: one for each block and bin range."""
-    cdef Py_ssize_t lanes = LANE_BYTES // call.itemsize
-    cdef Py_ssize_t blocks = (call.channels + lanes - 1) // lanes
+    cdef Py_ssize_t blocks = (call.channels + call.lanes - 1) // call.lanes
     return blocks * call.ph * call.pw if call.position_sensitive else blocks
 
 

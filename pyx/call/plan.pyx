@@ -43,7 +43,8 @@ from roicy._machine import _threads
 cdef dict PURPOSES = {"forward": FORWARD, "grad_input": GRAD_INPUT, "grad_boxes": GRAD_BOXES,
                       "max_pixel": MAX_PIXEL, "max_pixel_grad": MAX_PIXEL_GRAD,
                       "max_sample": MAX_SAMPLE, "max_sample_grad": MAX_SAMPLE_GRAD}
-# Kinds of rules by their names in roicy/_table.py; the GPU compiles the same rules.h.
+# The kinds of rules by their names in roicy/_table.py, and the places of their fields.  C's struct
+# has all fields, also those that rules.pxd does not declare.
 cdef enum:
     FIELDS = sizeof(RuleNumbers) // sizeof(int)
 cdef dict RULES = {rule_names[i].decode(): i for i in range(RULE_COUNT)}
@@ -101,7 +102,7 @@ cdef bint hold_maps(Plan plan, tuple maps, int dtype) except? False:
         if not read_buffer(buffer, &array):
             return False
         array.kind = dtype or array.kind
-        if plan.last and array.axes == 4:
+        if plan.channels_last and array.axes == 4:
             put_channels_first(&array)
         if not is_map(&array) or plan.held > 1 and (
                 array.kind != call.jobs.map.dtype or array.extents[0] != call.jobs.map.images
@@ -342,7 +343,7 @@ cdef void *numbers_of(array, bint written, int itemsize, Strides *strides) excep
 cdef void put_output_shape(Plan plan, Py_ssize_t *extents) noexcept:
     """The extents of the output, in the layout of the call."""
     cdef const Call *call = &plan.call
-    cdef int channels = 3 if plan.last else 1, y = 1 if plan.last else 2
+    cdef int channels = 3 if plan.channels_last else 1, y = 1 if plan.channels_last else 2
     extents[0], extents[channels] = call.boxes.count, call.channels
     extents[y], extents[y + 1] = call.ph, call.pw
 
@@ -436,7 +437,7 @@ cdef class Plan:
         call.rule, call.max_boxes = rule.c, INT32_MAX
         if type(layout) is not str or (layout != "NCHW" and layout != "NHWC"):
             _arguments.layout_of(layout)
-        self.last = layout == "NHWC"
+        self.channels_last = layout == "NHWC"
         if call.purpose == GRAD_INPUT or call.purpose == MAX_PIXEL_GRAD:
             take_shapes(self, maps)
         else:
@@ -483,7 +484,7 @@ cdef class Plan:
 
     @property
     def layout(self):
-        return NHWC if self.last else NCHW
+        return NHWC if self.channels_last else NCHW
 
     def map_size(self, Py_ssize_t level=0):
         """(N, C, H, W)"""
@@ -589,7 +590,7 @@ cdef class Plan:
         self.set_result(grad_output, False)
         self.set_argmax(argmax)
         # also where there is one bin
-        self.call.out_strides.x = self.call.channels if self.last else 1
+        self.call.out_strides.x = self.call.channels if self.channels_last else 1
         self.call.trusts_argmax = trusts_argmax
         run_call(compute, &self.call, nanoseconds_of_call(&self.call))
         return self.call.bad != 0

@@ -164,7 +164,7 @@ cdef inline void grad_input(
         const LevelJob *job, const Task *task, char *memory, real of_type) noexcept nogil:
     cdef Owned owned
     owned.separable, owned.joins = True, False
-    begin_owned(job, task, memory, memory, &owned)
+    begin_owned(job, task, memory, memory, &owned)      # sums have the tile: nothing is packed
     while next_owned(job, task, &owned, of_type):
         add_planes(job, task, &owned, of_type)
 

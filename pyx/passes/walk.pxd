@@ -62,8 +62,8 @@ cdef struct Part:                  # some bins of one box, for a channel block o
     Py_ssize_t block
     Py_ssize_t blocks              # looked at together: set by passes that can, else 1
     bint shared                    # the tile holds pixels of later boxes too
-    int way                        # its bins are computed, of enum Way; WHOLE for turned boxes
-    bint x_first                   # they are contracted along x first
+    int way                        # of enum Way: how its bins are computed; WHOLE for turned boxes
+    bint x_first                   # its bins are contracted along x first, and else along y
     const int32_t *spans_y         # of all bins of the box; of a turned one, both axes together
     const int32_t *spans_x
     int p0                         # bins of the part
@@ -382,8 +382,9 @@ cdef inline real *first_bin(const LevelJob *job, const Part *part, real *out) no
 
 # Gradients
 
-cdef struct Lanes:                 # of pixels or bins: (y, x) of block b lies
-    void *origin                   # at origin + y * view.y + x * view.x + b * block, in elements
+# Pixel or bin (y, x) of block b lies at origin + y * view.y + x * view.x + b * block, in elements.
+cdef struct Lanes:
+    void *origin
     View view
     Py_ssize_t block
 

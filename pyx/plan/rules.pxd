@@ -1,6 +1,6 @@
 """What plans use of rules.h, rules_levels.h and rules_rotated.h, and what tables are made of.
 
-`bytes` chooses the function for float or for double.
+`bytes` chooses the function for float or for double (rules_of_cpu.h).
 """
 from libc.stdint cimport int32_t, uint8_t
 
@@ -19,7 +19,7 @@ cdef extern from "plan/rules_of_cpu.h" nogil:
     const char *const *rule_names  # [RULE_COUNT]
     const char *const *rule_fields
 
-    cdef struct RuleNumbers "rule":  # the fields that plans and the Cython interface name
+    cdef struct RuleNumbers "rule":  # those of all fields that Cython names: RULE_FIELDS has more
         int kind
         int sampling_ratio
         int aligned

@@ -216,7 +216,7 @@ cdef struct Call:
     int32_t bad                    # 1 once an index of no pixel was met
     # the plan
     const Simd *simd               # functions for the type of the computation
-    int lanes                      # numbers of that type in a lane vector
+    int lanes                      # numbers of that type in a lane vector; or 1, as `begin` says
     int32_t *order                 # boxes by level, image and place
     Py_ssize_t *starts             # [levels * images + 2]: where those of each image begin
     Tasks tasks

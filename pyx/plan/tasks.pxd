@@ -128,7 +128,7 @@ cdef inline Work work_of(const Call *call) noexcept nogil:
         if writes_maps(call.purpose) and job.tables.count > 0:
             cost += (<double>job.map.images * job.map.rows * job.map.columns
                      * (work.bins if job.method.bins_apart else 1))
-    cost *= ceiling(call.channels, LANE_BYTES // call.itemsize)
+    cost *= ceiling(call.channels, LANE_BYTES // call.itemsize)      # call.lanes may be 1
     # A little more than an even share: else rounding could make a share of bins seem too much for
     # a task, whose boxes would be divided too.
     work.cost = EVEN_SHARE * cost / (TASKS_PER_THREAD * call.max_threads)

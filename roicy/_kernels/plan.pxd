@@ -24,7 +24,7 @@ cdef class Plan:
     cdef readonly object given_boxes   # as they came, or as arrays if they were not plain
     cdef readonly tuple maps
     cdef dict shapes
-    cdef bint last                 # channels are
+    cdef bint channels_last        # in the layout of the call
     # the arrays of maps
     cdef Py_ssize_t held
     cdef Py_buffer *buffers
