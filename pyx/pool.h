@@ -76,7 +76,8 @@ static int uses_runtime = 0;
    0 otherwise.  Such a runtime has bound the first thread by now, whose affinity mask no longer
    tells how many processors the process has. */
 static int bound_processors = 0;
-static int first_place = 0; /* of the thread that imported roicy */
+static int first_place = 0;      /* of the thread that imported roicy */
+static size_t runtime_stack = 0; /* bytes of a thread of the runtime; 0: the system's default */
 
 #if defined(_OPENMP) && _OPENMP >= 201511 /* OpenMP 4.5 */
 static int place_of_thread(void) { return omp_get_place_num(); }
@@ -90,12 +91,33 @@ static int place_of_thread(void) { return 0; }
 static void look_at_places(void) {}
 #endif
 
+/* Looks how large stacks the environment asks for.  The largest counts, since the runtimes read
+   different variables. */
+static void look_at_stacks(void) {
+    static const char *const names[] = {"OMP_STACKSIZE", "GOMP_STACKSIZE", "KMP_STACKSIZE"};
+    for (int i = 0; i < 3; i++) {
+        const char *value = getenv(names[i]);
+        char *unit;
+        const size_t number = value == NULL ? 0 : (size_t)strtoull(value, &unit, 10);
+        int shift = *names[i] == 'K' ? 0 : 10; /* KMP_STACKSIZE counts bytes */
+        if (number == 0)
+            continue;
+        unit += strspn(unit, " ");
+        for (int k = 0; k < 4; k++)
+            if (*unit == "BKMG"[k] || *unit == "bkmg"[k])
+                shift = 10 * k;
+        if (number <= SIZE_MAX >> shift && number << shift > runtime_stack)
+            runtime_stack = number << shift;
+    }
+}
+
 /* Looks once, at import: a compiler may move a later question to the runtime before the test of
    `uses_runtime`, and LLVM's runtime does not return from it in a child of fork. */
 static void look_at_runtime(void) {
     const char *threads = getenv("OMP_NUM_THREADS");
     uses_runtime =
         threads == NULL || (*threads != 0 && threads[strspn(threads, "0123456789, ")] == 0);
+    look_at_stacks();
     if (uses_runtime)
         look_at_places();
 }
@@ -221,7 +243,8 @@ static void be_tried(void) {
     give(&trial.lock);
 }
 
-/* Returns whether so many threads can be started, and have made room again. */
+/* Returns whether so many threads can be started, with stacks as the runtime's, and have made room
+   again. */
 static int can_start(size_t threads) {
     const long long until = nanoseconds() + 1000000000;
     size_t count = 0;
@@ -229,7 +252,7 @@ static int can_start(size_t threads) {
     take(&trial.lock);
     trial.begun = 0, trial.over = 0;
     give(&trial.lock);
-    while (count < threads && start_thread(be_tried, 0))
+    while (count < threads && start_thread(be_tried, runtime_stack))
         count++;
     take(&trial.lock);
     while (trial.begun < count)

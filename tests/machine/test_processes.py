@@ -464,8 +464,21 @@ root = pytest.mark.skipif(
         *(pytest.param(OF_THREADS, room, {}, marks=root) for room in (0, 1, 3, 9, 40)),
         *(pytest.param(OF_MEMORY, room, {}, marks=plain) for room in (60, 400)),
         pytest.param(OF_MEMORY, 1000, {"OMP_STACKSIZE": "512M"}, marks=plain),
+        ("", 0, {"OMP_STACKSIZE": "9000 g"}),
+        ("", 0, {"GOMP_STACKSIZE": "9000000000"}),
     ],
-    ids=["no thread", "one", "three", "nine", "forty", "60 MB", "400 MB", "large stacks"],
+    ids=[
+        "no thread",
+        "one",
+        "three",
+        "nine",
+        "forty",
+        "60 MB",
+        "400 MB",
+        "large stacks",
+        "stacks larger than the machine",
+        "by GCC's variable",
+    ],
 )
 def test_threads_that_cannot_be_started(limit, room, environment, tmp_path):
     """An OpenMP runtime would end the process: the pool does not ask it where it might."""
