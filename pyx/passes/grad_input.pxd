@@ -149,8 +149,8 @@ cdef struct Owned:                 # the rectangle of a task while boxes add to 
     bint joins                     # several blocks are summed at once where they lie together
     bint started
     bint no_boxes
-    Py_ssize_t cleared             # blocks summed in place: rows above hold zeros or sums
-    bint loaded                    # block not summed in place: the tile holds its sums
+    Py_ssize_t cleared             # summed in place: rows above this one hold zeros or sums
+    bint loaded                    # not summed in place: the tile holds the sums of the block
 
 
 cdef inline Lanes sums_of(

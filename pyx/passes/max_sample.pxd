@@ -108,7 +108,7 @@ cdef struct WinnersOfBin:          # of the lanes of a bin
 
 
 cdef inline Bin bin_of(const LevelJob *job, const Part *part, int p, int q) noexcept nogil:
-    cdef const uint8_t *outside = job.tables.outside + part.box * (job.call.ph + job.call.pw)
+    cdef const uint8_t *outside = job.tables.outside + part.box * job.tables.spans_of_box
     cdef Bin bin
     bin.y0, bin.y1 = part.spans_y[2 * p], part.spans_y[2 * p + 1]
     bin.x0, bin.x1 = part.spans_x[2 * q], part.spans_x[2 * q + 1]

@@ -27,7 +27,7 @@ cdef inline void begin_maxima(
     cdef const uint8_t *outside = job.tables.outside
     cdef bint zero
     if outside != NULL:
-        outside += part.box * (job.call.ph + job.call.pw)
+        outside += part.box * job.tables.spans_of_box
     for p in range(part.p0, part.p1):
         for q in range(part.q0, part.q1):
             zero = (part.spans_y[2 * p] >= part.spans_y[2 * p + 1]

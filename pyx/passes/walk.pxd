@@ -185,11 +185,9 @@ cdef inline void set_box(const LevelJob *job, Part *part, Py_ssize_t box) noexce
     part.box = box
     part.row = job.tables.rows[box]
     part.pixel = job.tables.tap_pixel
-    if job.tables.tap_kind == SPARSE_TAPS:
-        part.spans_y = job.tables.spans + 2 * box * (<Py_ssize_t>job.call.ph * job.call.pw)
-        return
-    part.spans_y = job.tables.spans + 2 * box * (job.call.ph + job.call.pw)
-    part.spans_x = part.spans_y + 2 * job.call.ph
+    part.spans_y = job.tables.spans + 2 * box * job.tables.spans_of_box
+    if job.tables.tap_kind != SPARSE_TAPS:
+        part.spans_x = part.spans_y + 2 * job.call.ph
 
 
 cdef inline bint next_part(const LevelJob *job, const Task *task, Part *part) noexcept nogil:

@@ -87,7 +87,7 @@ cdef enum:
 
 cdef struct Tables:                # of boxes first .. stop - 1 of an order
     int tap_kind                   # of enum TapKind
-    Py_ssize_t spans_of_box
+    Py_ssize_t spans_of_box        # PH + PW: bins of y, then of x; SPARSE_TAPS: PH * PW
     int numbers_of_tap             # 1: its pixel along an axis; 2: y and x
     int slopes_of_tap              # 0 where slopes are not asked for
     Py_ssize_t first
@@ -100,13 +100,14 @@ cdef struct Tables:                # of boxes first .. stop - 1 of an order
     uint8_t *ways                  # [i]: of enum Way, behind the windows in their memory
     uint8_t *x_first               # [i]: whether a box is contracted along x first; behind the ways
     # The taps of each bin: those along y of all bins of a box, then those along x.  PIXEL_SPANS:
-    # spans are pixels themselves, and there are no taps.
-    int32_t *spans                 # [i][PH + PW][2]; SPARSE_TAPS: [i][PH * PW][2]
-    int32_t *tap_pixel             # [taps]; SAMPLES: at or before; SPARSE_TAPS: [taps][y, x]
-    void *tap_weight               # [taps]; SAMPLES: how far each is from its pixel
+    # spans are pixels themselves, and there are no taps.  SAMPLES: a tap is a sample, whose pixel
+    # is the one at or before it, and whose weight is how far it lies behind that pixel.
+    int32_t *spans                 # [i][spans_of_box][first, stop]
+    int32_t *tap_pixel             # [taps]; SPARSE_TAPS: [taps][y, x]
+    void *tap_weight               # [taps]
     # Derivatives of weights by the numbers of a box, where they are asked for.
     void *tap_slopes               # [low, high][taps]; SPARSE_TAPS: [cx, cy, w, h, angle][taps]
-    uint8_t *outside               # SAMPLES: [i][PH + PW]: whether some of a bin lie off the map
+    uint8_t *outside               # SAMPLES: [i][spans_of_box]: whether some lie off the map
     # A box has few taps if few rows and columns of its window have all taps.  SPARSE_TAPS: if the
     # windows of its bins have few pixels.  NULL where no box has few.
     int32_t *few_taps              # [i]: so many pixels; 0 if box i has many

@@ -409,7 +409,7 @@ cdef inline void transpose_box(
         const LevelJob *job, Py_ssize_t i, int32_t *next_bin) noexcept nogil:
     cdef const Tables *tables = &job.tables
     cdef int ph = job.call.ph, pw = job.call.pw, itemsize = job.call.itemsize
-    cdef const int32_t *y = tables.spans + 2 * (ph + pw) * i
+    cdef const int32_t *y = tables.spans + 2 * tables.spans_of_box * i
     cdef const int32_t *window = tables.windows + 4 * i
     cdef int32_t *counts = tables.counts + 2 * i
     counts[0] = <int32_t>transpose_axis(tables, y, ph, window, itemsize, next_bin)

@@ -25,9 +25,8 @@ cdef class Plan:
     cdef readonly tuple maps
     cdef dict shapes
     cdef bint channels_last        # in the layout of the call
-    # the arrays of maps
-    cdef Py_ssize_t held
-    cdef Py_buffer *buffers
+    cdef Py_ssize_t held           # how many of the buffers are: the arrays of maps
+    cdef Py_buffer *buffers        # [levels]
 
     cdef int set_result(self, array, bint written) except -1
     cdef int set_argmax(self, const int32_t[:, :, :, :] indices) except -1
