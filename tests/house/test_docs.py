@@ -150,3 +150,17 @@ def test_blocks_of_python_are_marked():
     for page in PAGES:
         for line, block in blocks_of(page, ""):
             assert not re.match(r"(import|from) \w+|>>> ", block), f"{page.name}:{line}"
+
+
+def test_walks_are_true():
+    """Each function of the trees in pyx/README.md is defined in the file beside it."""
+    trees = "".join((ROOT / "pyx/README.md").read_text().split("```")[1::2])
+    steps = re.findall(r"^ *(\S+(?:, \S+)*) +(\S+\.(?:pyx|pxd|py|h))\b", trees, re.MULTILINE)
+    assert len(steps) > 45
+    folders = [ROOT / folder for folder in (".", "pyx", "roicy", "roicy/compat")]
+    for names, file in steps:
+        text = next(path for folder in folders if (path := folder / file).is_file()).read_text()
+        for name in names.split(", "):
+            function = name.partition("(")[0].rpartition(".")[2]
+            defined = rf"^ *(c?def|class|static|RULE_FN)\b.*\b{function}\b|^ *{function}: "
+            assert re.search(defined, text, re.MULTILINE), f"pyx/README.md: {name}, {file}"
