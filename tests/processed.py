@@ -56,6 +56,17 @@ CASES = [
     ("ViTImageProcessor", {"image_mean": 120, "image_std": 33.5, "do_rescale": False}),
     ("ViTImageProcessor", {"do_rescale": False, "do_normalize": False, **RGB}),
     ("YolosImageProcessor", {"size": {"shortest_edge": 100, "longest_edge": 133}}),
+    ("LlavaNextImageProcessor", {
+        "size": 40, "crop_size": {"height": 40, "width": 36}, "image_grid_pinpoints": [[56, 93]],
+    }),
+    ("PixtralImageProcessor", {"size": {"longest_edge": 80}, "do_center_crop": True,
+                               "crop_size": {"height": 41, "width": 32}}),
+    ("MiniCPMV4_6ImageProcessor", {"do_rescale": False, "do_normalize": False}),
+    ("MaskFormerImageProcessor", {"size": {"shortest_edge": 40, "longest_edge": 90},
+                                  "size_divisor": 0}),
+    ("ConvNextImageProcessor", {"size": 60, "do_pad": True, "pad_size": 90}),
+    ("DPTImageProcessor", {"size": 60, "do_center_crop": True, "crop_size": 33}),
+    ("YolosImageProcessor", {"size": 60, "default_to_square": True}),
 ]  # fmt: skip
 
 

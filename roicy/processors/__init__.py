@@ -96,6 +96,8 @@ class ImageProcessor:
             key: default if given.get(key) is None else given[key]
             for key, default in row.defaults.items()
         }
+        if (name, backend) in _table.UNCROPPED:
+            settings["do_center_crop"] = False
         return cls(name, _configs.standard(name, settings, given), backend)
 
     def __call__(
@@ -151,11 +153,12 @@ class ImageProcessor:
     def calls(self, height: int, width: int) -> list[str]:
         """Return the calls of :func:`roicy.resize` for an RGB picture, as text.
 
-        What the last of them have in common, ``print`` shows.
+        What those that make `pixel_values` have in common, ``print`` shows.
         """
         plan, name, said = self._plan(height, width, 3, 1), "picture", []
         common = {key: self._options[key] for key in OF_BYTES if key in self._options}
-        for call in (*plan.before, *plan.calls):
+        first = (plan.whole,) if plan.whole else ()
+        for call in (*first, *plan.before, *plan.calls):
             options = call.options
             if call in plan.before:
                 options = {**options, **common, "dtype": "uint8", "channels": "last"}
@@ -171,7 +174,7 @@ class ImageProcessor:
             f"ImageProcessor of {self.name}, backend={self.backend!r}",
             f"  a picture of {SHOWN[0]} x {SHOWN[1]} pixels:",
             *(f"    {call}" for call in self.calls(*SHOWN)),
-            f"  the last of them with {common}",
+            f"  those that make pixel_values with {common}",
         ])  # fmt: skip
 
     def _in_common(self) -> dict[str, Any]:
@@ -190,7 +193,7 @@ class ImageProcessor:
                 given = tuple(value) if isinstance(value, list) else value
                 one = c.torch and isinstance(given, tuple) and len(given) == 1
                 options[key] = given[0] if one else given  # PyTorch takes one for all channels
-        if not c.do_rescale and not c.do_normalize:
+        if not (c.do_rescale or c.do_normalize or (c.name, self.backend) in _table.FLOATS):
             options["dtype"] = "uint8"
         return options
 
@@ -217,6 +220,8 @@ class ImageProcessor:
         of_bytes = {key: options[key] for key in (*OF_BYTES, "num_threads") if key in options}
         of_bytes |= {"dtype": "uint8", "channels": "last"}
         picture = np.rot90(picture, 3) if plan.turned else picture
+        if plan.whole:
+            resize(picture, plan.whole.size, out=part[:1], **options, **plan.whole.options)
         for call in plan.before:
             picture = resize(picture, call.size, **of_bytes, **call.options)[0]
         if plan.patch:
@@ -224,6 +229,10 @@ class ImageProcessor:
             part[...] = np.concatenate(
                 [_plans.in_columns(one, plan.patch) for some in made for one in some], axis=-1
             )
+            return
+        if plan.whole:
+            for call, one in zip(plan.calls, part[1:], strict=True):
+                resize(picture, call.size, out=one[None], **options, **call.options)
             return
         call, target = plan.calls[0], part[None]
         if part.ndim == 3:  # a picture, which may lie in padding

@@ -9,7 +9,10 @@ import numpy as np
 
 from .plans import Plan, Settings
 
-NOT_PADDED = ("DonutImageProcessor", "DPTImageProcessor", "LlavaImageProcessor")  # in a batch
+NOT_PADDED = (  # in a batch
+    "BeitImageProcessor", "ConvNextImageProcessor", "DonutImageProcessor", "DPTImageProcessor",
+    "LlavaImageProcessor", "SegformerImageProcessor",
+)  # fmt: skip
 
 
 class Batch(NamedTuple):

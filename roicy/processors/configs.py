@@ -63,13 +63,16 @@ def standard(name: str, settings: dict[str, Any], given: dict[str, Any]) -> dict
         size = size[::-1]
     for key, pixels in (("shortest_edge", "min_pixels"), ("longest_edge", "max_pixels")):
         if settings.get(pixels) is not None:
+            if not isinstance(size, dict):
+                raise ValueError(f"size: {size!r}, expected a dict beside {pixels}")
             size = {k: v for k, v in size.items() if k != pixels} | {key: settings[pixels]}
     if settings.get("use_square_size"):
         size = 224
         settings["default_to_square"] = True
     if given.get("size") is None and "size_divisor" in settings and most:
         size = size | {"longest_edge": most}
-    settings["size"] = _size("size", size, settings["default_to_square"], most)
+    square = settings["default_to_square"] and "max_size" not in defaults
+    settings["size"] = _size("size", size, square, most)
     for key, default in defaults.items():
         if key in ("crop_size", "pad_size") or (isinstance(default, dict) and key != "size"):
             settings[key] = _size(key, settings[key], True, None)
@@ -104,7 +107,7 @@ def _check(settings: dict[str, Any], defaults: dict[str, Any]) -> None:
                 raise ValueError(f"{key}: None, expected a number, since do_pan_and_scan is set")
     for key in COUNTS:
         if key in given and not isinstance(defaults[key], dict):
-            _arguments.integer(key, given[key], 1, MOST)
+            _arguments.integer(key, given[key], int(key != "size_divisor"), MOST)
     _arguments.integer("resample", settings["resample"], 0, 5)
     for key in NUMBERS:
         if key in given:

@@ -6,6 +6,7 @@ picture.  The calls before the last ones make bytes, of which the next call read
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -31,6 +32,7 @@ class Plan(NamedTuple):
     calls: tuple[Call, ...]  # that make it
     facts: Mapping[str, Any] = MappingProxyType({})  # of a picture, which belong to its part
     before: tuple[Call, ...] = ()  # that make bytes first
+    whole: Call | None = None  # that makes the first part, of the picture itself
     at: Size = (0, 0)  # where in its part the result lies
     turned: bool = False  # by a quarter, clockwise
     patch: int = 0  # rows of patches that lie side by side
@@ -98,7 +100,7 @@ def convnext(c: Settings, height: int, width: int, channels: int) -> Plan:
     """Below 384 pixels, resize to more, and cut the middle out."""
     edge = c.size.get("shortest_edge")
     if not edge or c.do_center_crop:
-        raise ValueError(f"size: {c.size!r}, expected a shortest_edge, and no center crop")
+        raise ValueError(f"size: {c.size!r}, expected a shortest_edge, and no do_center_crop")
     call = Call((height, width))
     if c.do_resize and edge < 384:
         resized = sizes.shortest_edge(height, width, int(edge / c.crop_pct))
@@ -154,7 +156,8 @@ def pixtral(c: Settings, height: int, width: int, channels: int) -> Plan:
         most = (edge, edge) if edge else _pair(c, c.size, "size")
         size = sizes.pixtral(height, width, most, patch)
     call = _framed(c, height, width, size)
-    return Plan((channels, *call.size), (call,), {"image_sizes": call.size})
+    facts = {"image_sizes": size if c.torch else call.size}  # before or after the crop
+    return Plan((channels, *call.size), (call,), facts)
 
 
 def donut(c: Settings, height: int, width: int, channels: int) -> Plan:
@@ -217,29 +220,45 @@ def llava(c: Settings, height: int, width: int, channels: int) -> Plan:
 
 def llava_next(c: Settings, height: int, width: int, channels: int) -> Plan:
     """Tiles of the grid that fits best, after the whole picture."""
-    edge, size = c.size.get("shortest_edge"), c.size
-    size = (edge, edge) if edge else _pair(c, size, "size")
-    side = (c.crop_size or {}).get("height") or size[0]
-    tile = side, side
-    crop = (c.crop_size or {}).get("height"), (c.crop_size or {}).get("width")
-    if size != tile or (c.do_center_crop and crop != tile):
-        raise ValueError(
-            f"size: {c.size!r}, expected squares, and the same as crop_size, {c.crop_size!r}"
-        )
+    edge = c.size.get("shortest_edge")
+    shown = (edge, edge) if edge else _pair(c, c.size, "size")
+    side = (c.crop_size or {}).get("height") or shown[0]
     facts = {"image_sizes": (height, width)}
-    if getattr(c, "several", False):  # LLaVA-OneVision shows each of several pictures once
+    if _resized(c, *shown) != shown and c.do_resize:
+        raise ValueError(f"size: {c.size!r}, expected a shortest_edge, or height and width")
+    if getattr(c, "several", False) and c.name == "LlavaOnevisionImageProcessor":
+        # which shows each of several pictures of a sample once
+        if c.do_center_crop:
+            raise ValueError("do_center_crop: True, expected False for several pictures")
+        wide = max(height, width)
+        size = _resized(c, wide, wide)
         options = {} if height == width else _square(c, height, width)
-        return Plan((1, channels, *tile), (Call(tile, options),), facts)
+        return Plan((1, channels, *size), (Call(size, options),), facts)
     grid = sizes.best_grid(height, width, c.image_grid_pinpoints)
-    if grid[0] % side or grid[1] % side:
-        raise ValueError(f"image_grid_pinpoints: {grid}, expected multiples of {side}")
     inner = sizes.inside(height, width, grid)
-    rows, columns = grid[0] // side, grid[1] // side
-    options = {"tiles": (rows, columns), "overview": "first"}
-    if inner != grid:
-        place = (grid[0] - inner[0]) // 2, (grid[1] - inner[1]) // 2
-        options["content"] = (*place, *inner)
-    return Plan((rows * columns + 1, channels, *tile), (Call(tile, options),), facts)
+    place = (grid[0] - inner[0]) // 2, (grid[1] - inner[1]) // 2
+    options = {} if inner == grid else {"content": (*place, *inner)}
+
+    def shows(height: int, width: int) -> Call:
+        return _framed(c, height, width, _resized(c, height, width))
+
+    whole, tile, calls = shows(*shown), Call((side, side)), []
+    if whole == shows(side, side) == tile and not (grid[0] % side or grid[1] % side):
+        rows, columns = grid[0] // side, grid[1] // side
+        call = Call(tile.size, {**options, "tiles": (rows, columns), "overview": "first"})
+        return Plan((rows * columns + 1, channels, *tile.size), (call,), facts)
+    # Other tiles, also those that are left at the ends of a grid, are resized once more.
+    for top, left in itertools.product(range(0, grid[0], side), range(0, grid[1], side)):
+        box = left, top, min(left + side, grid[1]), min(top + side, grid[0])
+        call = shows(box[3] - top, box[2] - left)
+        calls.append(Call(call.size, {**call.options, "boxes": [box], "border": "crop"}))
+    if {call.size for call in calls} != {whole.size}:
+        raise ValueError(
+            f"image_grid_pinpoints: {grid}, of which tiles of {side} pixels differ in size, "
+            "expected multiples, or do_center_crop and crop_size"
+        )
+    shape = len(calls) + 1, channels, *whole.size
+    return Plan(shape, tuple(calls), facts, (Call(grid, options),), whole)
 
 
 def got_ocr2(c: Settings, height: int, width: int, channels: int) -> Plan:

@@ -152,6 +152,14 @@ ROWS: dict[str, Row] = {
     **{name: _detector(**DETR) for name in OF_DETR},
 }  # fmt: skip
 ROWS = {name + "ImageProcessor": row for name, row in ROWS.items()}
+UNCROPPED = {  # what does not read do_center_crop
+    ("DPTImageProcessor", "pil"), ("SegformerImageProcessor", "pil"),
+    ("SegformerImageProcessor", "torchvision"),
+}  # fmt: skip
+FLOATS = {  # what makes float32 of bytes that are neither scaled nor normalised
+    ("Idefics3ImageProcessor", "torchvision"), ("MiniCPMV4_6ImageProcessor", "torchvision"),
+    ("Qwen2VLImageProcessor", "pil"), ("SmolVLMImageProcessor", "torchvision"),
+}  # fmt: skip
 # Classes whose numbers cannot be made, and why
 REFUSED = {
     "DINOv3ViTImageProcessor": "resizes floats, whose last bits depend on the build of PyTorch"

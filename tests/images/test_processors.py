@@ -184,6 +184,7 @@ def of(name, **keys):
         ({"image_std": [1, "2", 1]}, "image_std[1]: '2', expected a number"),
         (of("DPT", ensure_multiple_of=0), "ensure_multiple_of: 0, expected an integer from 1"),
         (of("Qwen2VL", max_pixels=2.5), "max_pixels: 2.5, expected an integer"),
+        (of("Qwen2VL", max_pixels=9, size=3), "size: 3, expected a dict beside max_pixels"),
         (of("Pixtral", patch_size=0), "patch_size['height']: 0, expected an integer from 1"),
         (of("Idefics3", max_image_size={}), "max_image_size: {}, expected a dict with"),
         (of("LlavaNext", image_grid_pinpoints=[3]), "image_grid_pinpoints: [3], expected a list"),
