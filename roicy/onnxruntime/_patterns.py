@@ -255,13 +255,14 @@ def _pyramid(walk: Walk, last: Any, singles: dict[str, Any]) -> Pyramid | None:
         chain.append(node)
         begin = node.inputs[0]
     found = [_scattered(walk, node, singles) for node in chain]
-    levels: list[Level] = [one[0] for one in found if one is not None]
-    if len(levels) < len(found) or len({level.number for level in levels}) < len(levels):
+    parts = [part for part in found if part is not None]
+    levels = [part.level for part in parts]
+    if len(parts) < len(found) or len({level.number for level in levels}) < len(levels):
         return None
-    _, source, given, _ = found[0]
-    if any(one[1] != source or one[2] != given for one in found):
+    source, given = parts[0].source, parts[0].given
+    if any((part.source, part.given) != (source, given) for part in parts):
         return None
-    pooled = [one[3] for one in found]
+    pooled = [part.pooled for part in parts]
     if last.op_type == "ScatterElements":  # what it begins with is made of what is pooled
         if not _are_zeros(walk, begin, source, pooled):
             return None
@@ -341,8 +342,17 @@ def _are_zeros(walk: Walk, begin: str, source: tuple[str, str], pooled: list[Any
     return len(extents) == 4
 
 
-def _scattered(walk: Walk, node: Any, singles: dict[str, Any]) -> Any:
-    """Return (level, (levels, rows), attributes, RoiAlign) of one scattering node, or None."""
+class _Part(NamedTuple):
+    """What one scattering node puts into the output of a pyramid."""
+
+    level: Level
+    source: tuple[str, str]  # the values that say the levels of boxes, and their rows
+    given: dict[str, Any]  # attributes of the RoiAlign, but for its scale
+    pooled: Any  # the RoiAlign
+
+
+def _scattered(walk: Walk, node: Any, singles: dict[str, Any]) -> _Part | None:
+    """Return what a scattering node puts into the output, or None."""
     attributes = node.attributes
     if attributes.get("axis", 0) != 0 or attributes.get("reduction", "none") != "none":
         return None
@@ -361,4 +371,5 @@ def _scattered(walk: Walk, node: Any, singles: dict[str, Any]) -> Any:
     scale = given.pop("spatial_scale")
     if given["mode"].lower() != "avg":
         return None
-    return Level(of[1], roi_node.inputs[0], scale), (of[0], corners[0]), given, roi_node
+    level = Level(of[1], roi_node.inputs[0], scale)
+    return _Part(level, (of[0], corners[0]), given, roi_node)

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from ._symbols import ENDLESS, expect
 
 PRIMES = math.prod((2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47))
-OPEN = 1 << 48  # symbols are larger, and extents are not
+OPEN = 1 << 48  # numbers above it are symbols, of extents that are not known; no extent is as large
 AS_IT_IS = (0.0, 1.0)
 
 
