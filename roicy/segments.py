@@ -104,7 +104,10 @@ def _stored(masks: Any) -> np.ndarray:
     given = _arguments.taken("masks", masks)
     if given.dtype.char not in "?B":
         dtype = _arguments.spell(given.dtype)
-        raise TypeError(f"masks: dtype {dtype}, expected bool or uint8, or a size with numbers")
+        hint = "; of masks pass its astype(bool)" if given.dtype.kind in "iu" else ""
+        raise TypeError(
+            f"masks: dtype {dtype}, expected bool or uint8, or a size with numbers{hint}"
+        )
     if given.ndim < 2:
         raise ValueError(f"masks: shape {given.shape}, expected (..., H, W)")
     check_coded("masks", given.shape[-2:])

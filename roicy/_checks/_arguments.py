@@ -39,7 +39,10 @@ def choice(name: str, value: Any, choices: tuple[str, ...]) -> str:
     """Return one of some words."""
     if not isinstance(value, str) or value not in choices:
         expected = ", ".join(map(repr, choices[:-1])) + f" or {choices[-1]!r}"
-        raise ValueError(f"{name}: {value!r}, expected {expected}")
+        # Members of enumerations, and names in upper case, as others have them.
+        known = str(getattr(value, "value", value)).lower().rpartition(".")[2]
+        hint = f"; pass {known!r}" if known in choices else ""
+        raise ValueError(f"{name}: {value!r}, expected {expected}{hint}")
     return value
 
 

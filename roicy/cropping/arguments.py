@@ -49,6 +49,7 @@ PACKED = {  # where Y is in two numbers
 }  # fmt: skip
 V_FIRST = ("nv21", "nv61", "nv42", "yv12", "yvyu", "vyuy")
 WIDE = ("p010", "p210", "p410", "y210")  # numbers of uint16, whose upper ten bits count
+OF_TEN_BITS = {"nv12": "p010", "nv16": "p210", "nv24": "p410"}
 COLORS = (*SHARED, *PACKED, "rgb565")
 # Names that others have for formats, or for those of which roicy takes ten bits
 NAMES = {
@@ -153,7 +154,7 @@ def _taken(name: str, value: Any, types: str, expected: str) -> np.ndarray:
     if value.dtype.char not in types or not value.dtype.isnative:
         hint = ""
         if value.dtype == np.float64 and "f" in types:
-            hint = "; pass its astype(numpy.float32)"
+            hint = "; pass its astype(numpy.float32) to roicy.crop"
         elif value.dtype == np.uint8 and types == "H":
             hint = "; of their bytes pass the view(numpy.uint16)"
         elif value.dtype.kind in "biu" and "B" in types and value.dtype.char != "H":
@@ -161,6 +162,11 @@ def _taken(name: str, value: Any, types: str, expected: str) -> np.ndarray:
             hint = f"; {of}pass its astype(numpy.uint8)"
         elif value.dtype == np.uint16 and any(expected.endswith(f"{one!r}") for one in PACKED):
             hint = "; pass its view(numpy.uint8)"
+        elif value.dtype == np.uint16:
+            color = expected.rpartition("=")[2].strip("'")
+            wide = OF_TEN_BITS.get(color)
+            wide = f"of ten bits pass color={wide!r}, " if wide else ""
+            hint = f"; {wide}of bytes pass its astype(numpy.uint8)"
         spelled = _arguments.spell(value.dtype)
         raise TypeError(f"{name}: dtype {spelled}, expected {expected}{hint}")
     return _arguments.addressable(name, value)

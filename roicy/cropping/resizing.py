@@ -393,10 +393,6 @@ class _Rule(NamedTuple):
 def _rule(filter: Any, arithmetic: Any, pillow: Any, alpha: Any) -> _Rule:
     if isinstance(filter, numbers.Integral) and not isinstance(filter, bool):
         filter = PILLOWS.get(int(filter), filter)
-    if isinstance(filter, str) and filter not in filters.FILTERS:
-        known = filter.lower().rpartition(".")[2]
-        if known in filters.FILTERS:
-            raise ValueError(f"filter: {filter!r}, expected lower case; pass {known!r}")
     kind = filters.FILTERS.index(_arguments.choice("filter", filter, filters.FILTERS))
     version = _arguments.integer("pillow", pillow, 1, 99)
     if _arguments.choice("arithmetic", arithmetic, ARITHMETICS) == "pillow":

@@ -13,6 +13,7 @@ import functools
 import operator
 import weakref
 from collections.abc import Callable, Iterator, MutableMapping
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -45,20 +46,38 @@ class _Call:
     real: Tensor | None = None
 
     def __init__(self, source: Tensor, size: Any, mode: str):
-        self.source, self.size, self.mode = source, tuple(map(int, size)), mode
-        self.maps, self.via, self.box = source, None, None
+        self.size, self.mode = tuple(map(int, size)), mode
+        self.via, self.box = None, None
         if isinstance(source, Enlarged):
             part = source.roicy_part
             self.maps, self.via, self.box = part.maps, part.call.size, part.box
+        else:
+            source = self.maps = source.detach()  # which `set_` of the given one does not change
+        self.source = source
+        self.version = _version(self.maps)
+
+    def check(self) -> None:
+        """Refuse maps that have changed unseen, as functions of TorchScript change them."""
+        if self.real is None and self.version != _version(self.maps):
+            raise RuntimeError(
+                "the maps given to interpolate were changed before its result was used, by a "
+                "function that patch_transformers cannot see; pass their clone() to interpolate"
+            )
 
     def enlarge(self) -> Tensor:
         """Return what PyTorch gives."""
+        self.check()
         if self.real is None:
             _tell("all of their numbers are read")
             self.real = interpolate(_real(self.source), self.size, mode=self.mode)
             if self.weights is not None:
                 self.real *= self.weights
         return self.real
+
+
+def _version(maps: Tensor) -> int:
+    """Return how often maps were changed, which PyTorch does not count in inference_mode."""
+    return 0 if maps.is_inference() else maps._version
 
 
 class _Part:
@@ -115,6 +134,8 @@ class Enlarged(Tensor):
                 return func(*args, **kwargs)
             known = _KNOWN.get(func) if len(args) <= 2 and kwargs.keys() <= {"dim"} else None
             is_deferred = known is not None and type(args[0]) is Enlarged
+            if is_deferred:
+                args[0].roicy_part.call.check()
             if is_deferred and args[0].roicy_part.call.real is None:
                 found = known(*args, **kwargs)
                 if found is not NotImplemented:
@@ -406,6 +427,8 @@ def _memory(tensor: Any) -> tuple[int, int]:
     """Return where the storage of a tensor begins and ends, or (0, 0)."""
     if type(tensor) is Enlarged or not isinstance(tensor, Tensor):
         return 0, 0
+    while torch._C._functorch.is_functorch_wrapped_tensor(tensor):
+        tensor = torch._C._functorch.get_unwrapped(tensor)
     if tensor.layout is not torch.strided or tensor.device.type != "cpu":
         return 0, 0
     storage = tensor.untyped_storage()
@@ -424,21 +447,30 @@ _SHARING = {
 
 
 def _changes(func: Any, kwargs: dict[str, Any]) -> bool:
-    """Whether a function changes some of its arguments, or writes to `out`."""
+    """Whether a function changes some of its arguments, or writes to `out`.
+
+    What functions of torch.nn.functional call is not seen: batch_norm and embedding change some.
+    """
     if isinstance(func, torch._ops.OpOverload):
         return func._schema.is_mutable
+    if _is_of_many(func):
+        return True
     name = getattr(func, "__name__", "")
     ends = name.endswith("_") and not name.endswith("__")
     named = name in ("__setitem__", "__set__") or (name.startswith("__i") and name != "__invert__")
     return ends or named or "out" in kwargs or bool(kwargs.get("inplace"))
 
 
+def _is_of_many(func: Any) -> bool:
+    return type(func) is FunctionType and func.__module__ != "torch._tensor"
+
+
 def _written(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """Return the arguments that such a function may write to."""
     if kwargs.get("out") is not None:
         return kwargs["out"]
-    is_first = args and isinstance(args[0], Tensor)
-    return args[0] if is_first and not isinstance(func, torch._ops.OpOverload) else (args, kwargs)
+    is_known = not isinstance(func, torch._ops.OpOverload) and not _is_of_many(func)
+    return args[0] if is_known and args and isinstance(args[0], Tensor) else (args, kwargs)
 
 
 def _is_of_cpu(value: Any, *dtypes: torch.dtype) -> bool:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -68,8 +67,8 @@ def paste_masks(
     if format == "image" and not _mask_operators.is_plain(masks, boxes, out):
         sides = _mask_operators.sides(image_shape)
         result = _mask_operators.compute(
-            "paste_masks", masks.detach(), boxes.detach(), sides, threshold, padding, rule,
-            num_threads,
+            "paste_masks", masks.detach(), boxes.detach(), sides, _number(threshold),
+            padding, rule, num_threads,
         )  # fmt: skip
         return _given(result, out)
     return _computed(
@@ -142,15 +141,15 @@ def label_map(
             _mask_operators.modes(mode), _mask_operators.numbers("via", via, None),
             _mask_operators.numbers("box", box),
             _weights(weights, maps),
-            _mask_operators.numbers("labels", labels, int), threshold, below, values,
+            _mask_operators.numbers("labels", labels, int), _number(threshold), below, values,
             dtype if out is None else out.dtype, num_threads,
         )  # fmt: skip
         return (_given(found[0], out), found[1]) if values else _given(found[0], out)
     found = labels_of_numpy.label_map(
         **_tensors.arrays(maps=maps, out=out), size=size, layout=layout,
-        align_corners=align_corners, mode=mode, via=via, box=box, weights=weights,
-        labels=labels, threshold=threshold, below=below, values=values, dtype=_integers(dtype, out),
-        num_threads=_tensors.threads(num_threads),
+        align_corners=align_corners, mode=mode, below=below, values=values,
+        dtype=_integers(dtype, out), num_threads=_tensors.threads(num_threads),
+        **_readable(via=via, box=box, weights=weights, labels=labels, threshold=threshold),
     )  # fmt: skip
     if not values:
         return torch.from_numpy(found) if out is None else out
@@ -282,12 +281,18 @@ def _arrays_of(function: Any, tensors: dict[str, Tensor | None], **given: Any) -
         found = _arrays_of(function, {**tensors, "out": written}, **given)
         out.copy_(written)
         return (out, *found[1:]) if isinstance(found, tuple) else out
-    found = function(**_tensors.arrays(**tensors), **given)
+    found = function(**_tensors.arrays(**tensors), **_readable(**given))
     if isinstance(found, list):
         return found
     first, *rest = found if isinstance(found, tuple) else (found,)
     first = torch.from_numpy(first) if out is None else out
     return (first, *rest) if rest else first
+
+
+def _readable(**options: Any) -> dict[str, Any]:
+    """Return options with arrays for tensors, of which NumPy reads only some itself."""
+    tensors = {name: value for name, value in options.items() if isinstance(value, Tensor)}
+    return options | _tensors.arrays(**tensors)
 
 
 def _computed(function: Any, tensors: dict[str, Tensor | None], **given: Any) -> Any:
@@ -309,14 +314,21 @@ def _weights(weights: Any, maps: Tensor) -> Tensor | None:
 
 def _limits(threshold: Any, masks: Tensor) -> list[float]:
     """Return a threshold as a list of one, or one for each mask."""
-    if not isinstance(threshold, (list, tuple, np.ndarray, Tensor)):
-        return [_arguments.number("threshold", threshold)]
+    if not isinstance(threshold, (list, tuple)) and getattr(threshold, "ndim", 0) == 0:
+        return [_arguments.number("threshold", _number(threshold))]
     found = _mask_operators.numbers("threshold", threshold) or []
     if len(found) != masks.shape[:-2].numel():
         raise ValueError(
             f"threshold: {len(found)} numbers, expected {masks.shape[:-2].numel()}, one for a mask"
         )
     return found
+
+
+def _number(threshold: Any) -> Any:
+    """Return the number of a tensor, of which a trace would record the example's."""
+    if isinstance(threshold, Tensor) and threshold.dim() == 0:
+        (threshold,) = _mask_operators.numbers("threshold", [threshold]) or []
+    return threshold
 
 
 def _given(result: Tensor, out: Tensor | None) -> Tensor:

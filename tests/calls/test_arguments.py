@@ -1,5 +1,6 @@
 """Errors name the argument, what it was and what it should be, before anything is written."""
 
+import enum
 import itertools
 import re
 
@@ -399,6 +400,7 @@ def test_tensors_that_require_a_gradient(kind):
 
 FRAME = np.zeros((8, 8, 3), np.uint8)
 BOX, MAP = [[0, 0, 4, 4]], np.zeros((2, 3, 8, 8), np.float32)
+Member = enum.Enum("Member", {"CUBIC": "bicubic"})  # as torchvision's InterpolationMode
 CURES = {
     "int32": (lambda: roicy.crop(FRAME.astype("i4"), BOX, 4), "pass its astype(numpy.uint8)"),
     "bool": (lambda: roicy.resize(FRAME > 0, 4), "pass its astype(numpy.uint8)"),
@@ -408,6 +410,13 @@ CURES = {
     ),
     "float": (lambda: roicy.resize(FRAME.astype("f4"), 4), "roicy.crop resizes others"),
     "filter": (lambda: roicy.resize(FRAME, 4, filter="BICUBIC"), "pass 'bicubic'"),
+    "member": (lambda: roicy.resize(FRAME, 4, filter=Member.CUBIC), "pass 'bicubic'"),
+    "float64": (lambda: roicy.resize(FRAME / 2, 4), "pass its astype(numpy.float32) to roicy.crop"),
+    "nv12": (
+        lambda: roicy.crop(np.zeros((12, 8), "u2"), BOX, 4, color="nv12"),
+        "of ten bits pass color='p010', of bytes pass its astype(numpy.uint8)",
+    ),
+    "masks": (lambda: roicy.mask_segments(MAP.astype("i8")), "of masks pass its astype(bool)"),
     "mode": (lambda: roicy.label_map(MAP, (4, 4), mode="trilinear"), "three numbers"),
     "(K, 5, 1, 1)": (lambda: roicy.roi_align(MAP, np.zeros((2, 5, 1, 1)), 2), "reshape(-1, 5)"),
     "(B, K, 5)": (lambda: roicy.roi_pool(MAP, np.zeros((2, 3, 5)), 2), "reshape(-1, 5)"),

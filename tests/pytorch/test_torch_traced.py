@@ -160,6 +160,13 @@ def test_box_of_a_trace():
         torch.jit.trace(lambda x: rt.resize_masks(x, (99, 99), via=x.shape[-2:]), FIRST)
     with pytest.raises(TypeError, match="box: a torch.Tensor, expected numbers"):
         torch.jit.trace(lambda x: rt.label_map(x, (33, 70), box=x[0, 0, 0, :4]), FIRST)
+    for call in (
+        lambda x: rt.label_map(x, (33, 70), threshold=x.mean(), below=9),
+        lambda x: rt.resize_masks(x, (33, 70), threshold=x.mean()),
+        lambda x: rt.paste_masks(x[:, :1], BOXES.to(x.device), (33, 70), threshold=x.mean()),
+    ):
+        with pytest.raises(TypeError, match="threshold: a torch.Tensor, expected numbers"):
+            torch.jit.trace(call, FIRST)
 
 
 def test_limits_of_a_trace():
@@ -196,6 +203,17 @@ def test_negative_bit():
     out = torch.zeros(2, 33, 70, dtype=torch.complex64).conj().imag
     rt.paste_masks(FIRST[:, 0], BOXES, (33, 70), threshold=None, out=out)
     equal(out.resolve_neg(), rt.paste_masks(FIRST[:, 0], BOXES, (33, 70), threshold=None))
+    for make in (lambda x: negated(-x), torch.nn.Parameter):  # numbers that NumPy does not read
+        weights, box = make(torch.rand(FIRST.shape[1])), make(torch.tensor([0.0, 0, 5, 4]))
+        given = {"weights": weights, "box": box, "threshold": make(torch.tensor(0.1)), "below": 99}
+        plain = {k: v.tolist() if isinstance(v, torch.Tensor) else v for k, v in given.items()}
+        for call in (rt.label_map, lambda *a, **b: rt.label_segments(*a, **b)[0]):
+            equal(call(FIRST, (33, 70), **given), call(FIRST, (33, 70), **plain))
+        for masks in (FIRST, bits):
+            of = {"threshold": make(torch.tensor(0.1)), "box": box}
+            limits = {**of, "threshold": of["threshold"].item()}
+            found = rt.resize_masks(masks, (33, 70), **of)
+            equal(found, rt.resize_masks(masks, (33, 70), **limits))
     with pytest.raises(TypeError, match="maps: .*complex64"):
         rt.label_map(torch.zeros(1, 2, 2, dtype=torch.complex64).conj(), (3, 3))
 

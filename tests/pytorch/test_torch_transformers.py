@@ -431,6 +431,12 @@ PROGRAMS = {  # what a definition may do with enlarged maps
         " mode='bilinear'))[0, 0, 0, 0], array.__imul__(-1).sum(), late > 0.5"
     ),
     "changes of arrays by others": "np.asarray(maps).__imul__(-1).sum(), big.argmax(1), big > 0.5",
+    "changes within functions": (
+        "functional.batch_norm(torch.ones(4, 31), maps[0, 0, 0], maps[0, 0, 1].abs(), None, None,"
+        " True), big.argmax(1), late := functional.interpolate(maps, (150, 151), mode='bilinear'),"
+        " functional.embedding(torch.tensor([1]), maps[0, 0], max_norm=0.1), late > 0.5"
+    ),
+    "changes of a batch": "torch.vmap(lambda one: one.mul_(-1))(maps), big.argmax(1)",
     "changes of DLPack": "np.from_dlpack(maps).max(), big.argmax(1)",
     "copies": "copy.deepcopy(big), pickle.loads(pickle.dumps(big)), repr(big), len(big)",
     "other calls": (
@@ -625,3 +631,18 @@ def test_wrong_arguments(name, given, message):
     with pytest.raises((TypeError, ValueError)) as caught:
         getattr(rt, name)(given.pop("maps"), given.pop("size"), **given)
     assert str(caught.value).startswith(message)
+
+
+@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")
+def test_changes_by_torchscript(monkeypatch):
+    """They are not seen before they happen, so they are refused."""
+    pytest.importorskip("transformers")
+    module = plant(monkeypatch, NAME, DEFINITION.format("change(maps), big.argmax(1)"))
+    module.change = torch.jit.script(_negate)
+    outputs = SimpleNamespace(logits=smooth((2, 6, 24, 31)))
+    with rt.patch_transformers(), pytest.raises(RuntimeError, match="pass their clone"):
+        getattr(module.Processor(), SEMANTIC)(outputs)
+
+
+def _negate(x: torch.Tensor):
+    return x.neg_()
