@@ -25,7 +25,9 @@ IDLE = {
     "aspect_ratio_setting", "video_sampling", "chunk_length", "dither", "feature_size",
     "hop_length", "n_fft", "n_samples", "nb_max_frames", "padding_side", "padding_value",
     "return_attention_mask", "sampling_rate", "image_feature_size",
-    "_max_size", "video_processor_type", "num_image_tokens", "image_token", "id2label", "label2id",
+    "_max_size", "annotation_format", "pad_and_return_pixel_mask", "size_divisibility",
+    "size_divisor", "video_processor_type", "num_image_tokens", "image_token", "id2label",
+    "label2id",
 }  # fmt: skip
 COMMON = {
     "do_convert_rgb": None, "do_resize": True, "default_to_square": True, "crop_size": None,

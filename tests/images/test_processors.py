@@ -211,7 +211,7 @@ def test_one_number_in_a_list():
 
 
 def test_ignored_keys():
-    config = {"image_processor_type": "ViTImageProcessor", "of_ours": 1, "processor_class": "X"}
+    config = {"image_processor_type": "ViTImageProcessor", "of_ours": 1, "size_divisor": 32}
     assert roicy.ImageProcessor.from_config(config, ignore=("of_ours",)).backend == "torchvision"
 
 
