@@ -29,6 +29,7 @@ ARITHMETICS = ("pillow", "torch")
 PILLOWS = {1: "lanczos", 2: "bilinear", 3: "bicubic", 4: "box", 5: "hamming"}  # its numbers
 KEPT = 64  # tables of bytes that are kept
 MOST_CHANNELS, AT_ONCE = 16, 4  # that a frame may have, and that the kernels take
+ROWS_AT_ONCE = 4096  # of boxes, that become numbers of Python together
 MOST = _arguments.MOST_BINS  # a side of what is resized, and how far it may lie off the result
 
 
@@ -232,7 +233,8 @@ def resize(
         pictures = _pictures(rows.images.tolist(), axes, where, rule, straight)
         for k, (group, first, stop) in itertools.product(range(together), _groups(given, count)):
             some = target.of(k, first, stop)
-            _resize.resize(group, pictures[0][k::together].copy(), pictures[1], some, part, threads)
+            places = np.ascontiguousarray(pictures[0][k::together])
+            _resize.resize(group, places, pictures[1], some, part, threads)
         content, fit = None, "stretch"  # of an overview
     return result if out is None else out
 
@@ -247,8 +249,8 @@ def _read(
         MOST_CHANNELS,
     )  # fmt: skip
     if whole:
-        sizes = [one.shape[2:0:-1] for one in given.arrays[:: 3 if given.yuv else 1] for _ in one]
-        values = np.array([(0, 0, *size) for size in sizes], np.float64).reshape(-1, 4)
+        each = [[(0, 0, *one.shape[2:0:-1])] * len(one) for one in _planes(given)]
+        values = np.array([*itertools.chain(*each)], np.float64).reshape(-1, 4)
         of_frames = arguments.Boxes("upright", values, np.arange(given.count, dtype=np.int32))
     if given.kind not in "BY":
         name = np.dtype(given.kind if given.kind != "H" else "uint16").name
@@ -456,16 +458,28 @@ def _kept_table(
         return values.astype(kind)
 
 
+def _planes(given: arguments.Frames) -> tuple[np.ndarray, ...]:
+    """Return arrays that have the sizes of frames."""
+    return given.arrays[:: 3 if given.yuv else 1]
+
+
+def _listed(array: np.ndarray) -> Iterator[Any]:
+    """Return rows as lists, some at a time: as numbers of Python they take much memory."""
+    for first in range(0, len(array), ROWS_AT_ONCE):
+        yield from array[first : first + ROWS_AT_ONCE].tolist()
+
+
 def _axes(given: arguments.Frames, rows: arguments.Boxes, cut: bool, whole: bool) -> np.ndarray:
     """Return of y and x of each box, (K, 2, 4), where the pixels begin that Pillow knows, how many
     there are, and from where to where they are resized; whole: boxes are whole frames.
     """
-    planes = given.arrays[:: 3 if given.yuv else 1]
-    each = [one.shape[1:3] for one in planes for _ in range(len(one))]
-    if whole and all(0 < side <= MOST for size in each for side in size):
-        values = [(0, side, 0, side) for k in rows.images for side in each[k]]
-        return np.array(values, np.float64).reshape(-1, 2, 4)
-    sizes = np.array(each, np.float64).reshape(-1, 2)[rows.images]
+    planes = _planes(given)
+    if whole and all(0 < side <= MOST for one in planes for side in one.shape[1:3]):
+        values = [[[(0, side, 0, side) for side in one.shape[1:3]]] * len(one) for one in planes]
+        of_boxes = itertools.islice(itertools.chain(*values), len(rows.images))
+        return np.array([*of_boxes], np.float64).reshape(-1, 2, 4)
+    each = [[one.shape[1:3]] * len(one) for one in planes]
+    sizes = np.array([*itertools.chain(*each)], np.float64).reshape(-1, 2)[rows.images]
     with np.errstate(all="ignore"):
         values = (np.rint(rows.values) if cut else rows.values).astype(np.float32).astype(float)
     low, high = values[:, [1, 0]], values[:, [3, 2]]
@@ -500,7 +514,7 @@ def _pictures(
         return int(at), tables.setdefault(key, len(tables))
 
     for row, image, (y, x), place in zip(
-        result, images, axes.tolist(), where.tolist(), strict=True
+        result, images, _listed(axes), _listed(where), strict=True
     ):
         top, left, height, width = place
         at_y, table_y = resized(*y, height)

@@ -2,6 +2,7 @@
 
 import itertools
 import re
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -503,3 +504,19 @@ def test_sizes_and_numbers_of_others():
         want = roicy.resize(frame, (17, 20), filter=name)
         got = roicy.resize(frame, {"width": 20, "height": 17}, filter=number)
         np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("of_frames", [False, True])
+def test_memory_of_many_boxes(of_frames):
+    """Numbers of Python would take ten times as much as those of arrays."""
+    count = 20_000
+    frames = np.zeros((count, 1, 1, 1), np.uint8) if of_frames else np.zeros((9, 9, 1), np.uint8)
+    boxes = None if of_frames else np.broadcast_to([0.0, 0, 9, 1], (count, 4))
+    roicy.resize(frames[:1] if of_frames else frames, 1)
+    tracemalloc.start()
+    try:
+        roicy.resize(frames, 1, boxes, dtype="uint8")
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < (64 + 320 + 130 * of_frames) * count + 2**21  # docs/guarantees.md
