@@ -84,6 +84,9 @@ class ImageProcessor:
         given = _configs.read(config)
         name = _configs.name_of(given)
         row = _table.ROWS[name]
+        for old, new in row.renamed.items():
+            if {old, new} <= given.keys() and given[old] != given[new]:
+                raise ValueError(f"{old}: {given[old]!r}, expected that of {new}, {given[new]!r}")
         given = {row.renamed.get(key, key): value for key, value in given.items()}
         unknown = tuple(sorted(given.keys() - row.defaults.keys() - _table.IDLE - {*ignore}))
         if unknown:
@@ -193,7 +196,9 @@ class ImageProcessor:
                 given = tuple(value) if isinstance(value, list) else value
                 one = c.torch and isinstance(given, tuple) and len(given) == 1
                 options[key] = given[0] if one else given  # PyTorch takes one for all channels
-        if not (c.do_rescale or c.do_normalize or (c.name, self.backend) in _table.FLOATS):
+        padded = c.do_pad or not hasattr(c, "max_image_size")
+        floats = padded and (c.name, self.backend) in _table.FLOATS
+        if not (c.do_rescale or c.do_normalize or floats):
             options["dtype"] = "uint8"
         return options
 

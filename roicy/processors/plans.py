@@ -277,6 +277,8 @@ def gemma3(c: Settings, height: int, width: int, channels: int) -> Plan:
     """The whole picture, and parts of one that is much longer than wide."""
     size = _resized(c, height, width)
     boxes: list[tuple[int, ...]] = []
+    if c.do_pan_and_scan and not (c.do_resize or c.torch):
+        raise ValueError(f"do_resize: False, expected True beside do_pan_and_scan for {c.name}")
     if c.do_pan_and_scan:
         size = _pair(c, c.size, "size")
         rule = (

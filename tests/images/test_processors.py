@@ -189,6 +189,10 @@ def of(name, **keys):
         (of("Idefics3", max_image_size={}), "max_image_size: {}, expected a dict with"),
         (of("LlavaNext", image_grid_pinpoints=[3]), "image_grid_pinpoints: [3], expected a list"),
         (of("Gemma3", do_pan_and_scan=True), "pan_and_scan_min_crop_size: None, expected a"),
+        (
+            of("OwlViT", rescale=True, do_rescale=False),
+            "rescale: True, expected that of do_rescale",
+        ),
         ("/nowhere", "[Errno 2]"),
         (3, "config: 3, expected a path or a dict"),
     ],
@@ -208,6 +212,23 @@ def test_one_number_in_a_list():
     np.testing.assert_array_equal(got["pixel_values"], want["pixel_values"])
     with pytest.raises(ValueError, match="expected 1, as image_mean has"):
         roicy.ImageProcessor.from_config(listed, backend="pil")(SMALL[0])
+
+
+def test_padding_makes_floats():
+    """Bytes of Idefics3 that are neither scaled nor normalised become floats if they are padded."""
+    keys = {"do_rescale": False, "do_normalize": False, "size": {"longest_edge": 50}}
+    for pad, dtype in ((True, np.float32), (False, np.uint8)):
+        one = roicy.ImageProcessor.from_config(of("Idefics3", do_pad=pad, **keys))
+        assert np.asarray(one(SMALL[0])["pixel_values"][0]).dtype == dtype
+
+
+def test_sizes_that_are_not_equal():
+    """What Pillow's class of Gemma 3 does to parts that it does not resize is refused."""
+    keys = {f"pan_and_scan_{key}": 2 for key in ("min_crop_size", "max_num_crops")}
+    keys |= {"do_pan_and_scan": True, "pan_and_scan_min_ratio_to_activate": 2, "do_resize": False}
+    processor = roicy.ImageProcessor.from_config(of("Gemma3", **keys), backend="pil")
+    with pytest.raises(ValueError, match="do_resize: False, expected True beside do_pan_and_scan"):
+        processor(SMALL[0])
 
 
 def test_ignored_keys():
