@@ -2,7 +2,8 @@
 
 Between both may be what keeps the order of classes: Softmax, LogSoftmax, Sigmoid, other types and
 layouts of the same numbers, and the pair of nodes by which enlarged maps are quantised.  Labels are
-those of ONNX Runtime's own nodes, to the last bit where they are not squashed.
+those of ONNX Runtime's own nodes, to the last bit where they are not squashed.  Sigmoid makes many
+large numbers equal, so it may only be where one number is compared.
 """
 
 from __future__ import annotations
@@ -34,6 +35,11 @@ MOVES = ("Identity", "Transpose")
 STEPS = (
     *MOVES, "Cast", "DequantizeLinear", "Div", "LogSoftmax", "Sigmoid", "Softmax", "Sub",
 )  # fmt: skip
+SQUASHED = ("QLinearSigmoid", "QLinearSoftmax", "QuantizeLinear")  # what is no part of a group
+COMPARED = ("Greater", "GreaterOrEqual", "Less", "LessOrEqual")
+# The least numbers that Sigmoid makes 0.5 or more, and more than 0.5, as ONNX Runtime rounds it
+HALF = -(2**-24) * (1 + 2**-23), 2**-23 * (1 + 2**-22)
+NARROW = 32  # columns: a row of fewer takes longer to begin than to compute
 
 
 class Labelling:
@@ -74,13 +80,12 @@ def labellings(graph: Any, left: list[str]) -> list[Labelling]:
     if resized:
         numbers = Numbers(graph)
         for node in graph.nodes:
-            is_mask = node.key in (("", "Greater"), ("", "GreaterOrEqual"))
-            if not is_mask and node.key not in (("", "ArgMax"), ("", "TopK")):
+            if node.domain or node.op_type not in ("ArgMax", "TopK", *COMPARED):
                 continue
             try:
-                found.append((_mask if is_mask else _labelling)(numbers, node))
+                found.append((_mask if node.op_type in COMPARED else _labelling)(numbers, node))
             except Exception as error:  # whatever it is, it is something else
-                if node.op_type == "ArgMax" or (is_mask and _is_resized(numbers, node)):
+                if node.op_type == "ArgMax" or any(_is_resized(numbers, x) for x in node.inputs):
                     left.append(f"{spell(node.name, node.key)}: {reason(error)}")
         left += [one for node in resized for one in _enlarged(numbers, node)]
     return found
@@ -107,7 +112,8 @@ def _labelling(walk: Numbers, largest: Any) -> Labelling:
     axis, kept = given.get("axis", -1 if values else 0) % 4, given.get("keepdims", 1)
     if values:
         is_read = any(walk.readers.get(one) or one in walk.graph.outputs for one in values)
-        expect(walk.numbers(largest.inputs[1]) == [1] and given.get("largest", 1) and not is_read)
+        is_one = walk.numbers(largest.inputs[1]) == [1] and given.get("largest", 1)
+        expect(is_one and not is_read, "more than the index of the largest one")
     order = [0, 1, 2, 3]  # the axes of ArgMax, as maps have them
     group, name, quanta = [largest], largest.inputs[0], UNROUNDED
     while (node := walk.node(name, *STEPS)) is not None:
@@ -118,6 +124,7 @@ def _labelling(walk: Numbers, largest: Any) -> Labelling:
             expect(quanta in (UNROUNDED, found), "enlarged maps are quantised twice")
             group, quanta = [*group, node, quantise], found
         else:
+            expect(node.op_type != "Sigmoid", "Sigmoid makes large numbers equal")
             is_order = quanta == UNROUNDED or node.op_type in MOVES
             expect(is_order, f"the result of {spell(node.name, node.key)} is quantised")
             group += _nodes_between(walk, node, order[axis])
@@ -138,26 +145,36 @@ def _labelling(walk: Numbers, largest: Any) -> Labelling:
 
 def _mask(walk: Numbers, greater: Any) -> Labelling:
     """Return the group of a comparison with a number; raise an error if there is none."""
+    expect(greater.op_type in COMPARED[:2], "expected a Greater or a GreaterOrEqual")
     name, limit = greater.inputs
     number = walk.constant(limit)
     is_one = number is not None and number.size == 1 and number.dtype == np.float32
     expect(is_one and np.isfinite(number).all(), "no number of float32 that is constant")
-    group, quanta = [greater], UNROUNDED
+    group: list[Any] = [greater]
+    steps: list[Any] = []  # quanta, and None for Sigmoid; the last one first
     while (node := walk.node(name, *STEPS)) is not None:
         expect(
-            node.op_type in ("DequantizeLinear", "Identity"),
+            node.op_type in ("DequantizeLinear", "Identity", "Sigmoid"),
             f"{node.op_type} rounds or moves numbers",
         )
-        expect(quanta == UNROUNDED or node.op_type == "Identity", "maps are quantised twice")
         group.append(node)
         if node.op_type == "DequantizeLinear":
             quantise, quanta = _quantised(walk, node)
             group.append(quantise)
+            steps.append(quanta)
+        if node.op_type == "Sigmoid":
+            steps.append(None)
         name = group[-1].inputs[0]
     resize = walk.node(name, "Resize")
     inputs, places, rule = _resized(walk, resize, 1)
     expect(walk.graph.type_of(inputs[0]) == FLOAT, "maps of float16, which are rounded")
-    least = _least(number.reshape(())[()], greater.op_type == "Greater", quanta)
+    before, after = (walk.graph.shape_of(name)[2:] for name in (inputs[0], resize.outputs[0]))
+    expect(not rule[2], "masks of mode 'nearest', which gain nothing")
+    expect(not 0 < after[1] < NARROW, f"{after[1]} columns, expected {NARROW}: fewer gain nothing")
+    is_larger = min(before + after) < 1 or math.prod(after) > math.prod(before)
+    expect(is_larger, "masks that are not larger than their maps gain nothing")
+    quanta = steps.pop() if steps and steps[-1] else UNROUNDED
+    least = _least(number.reshape(())[()], greater.op_type == "Greater", quanta, steps)
     output, itemsize = greater.outputs[0], 1
     node = _only_reader(walk, output)
     to = node.attributes["to"] if node is not None and node.key == ("", "Cast") else None
@@ -169,21 +186,40 @@ def _mask(walk: Numbers, greater: Any) -> Labelling:
     return Labelling(nodes, inputs, output, made)
 
 
-def _least(number: np.float32, is_above: bool, quanta: tuple[float, float, float]) -> float:
-    """Return the least value that is in a mask, in quanta if there are some."""
+def _least(
+    number: np.float32, is_above: bool, quanta: tuple[float, float, float], steps: list[Any]
+) -> float:
+    """Return the least value that is in a mask, in quanta if there are some.
+
+    steps: what becomes of numbers before they are compared, as in `_mask`.
+    """
     if quanta == UNROUNDED:
+        expect(steps == [] or (steps == [None] and number == 0.5), "Sigmoid rounds numbers")
+        if steps:
+            return HALF[is_above]
         return float(np.nextafter(number, np.float32(np.inf)) if is_above else number)
     counts = np.arange(quanta[1], quanta[2] + 1, dtype=np.float32)
-    values = counts * np.float32(quanta[0])
-    return quanta[1] + int((values <= number if is_above else values < number).sum())
+    found = set()
+    for error in (-1e-6, 0, 1e-6) if None in steps else (0,):  # of ONNX Runtime's Sigmoid
+        values = counts * np.float32(quanta[0])
+        for step in reversed(steps):
+            if step is None:
+                exact = 0.5 + 0.5 * np.tanh(values / 2.0)
+                values = np.where(values == 0, exact, exact + error).astype(np.float32)
+            else:
+                values = np.rint(values / np.float32(step[0])).clip(*step[1:]) * np.float32(step[0])
+        found.add(int((values <= number if is_above else values < number).sum()))
+    expect(len(found) == 1, "the number is too near to one that Sigmoid rounds")
+    return quanta[1] + found.pop()
 
 
-def _is_resized(walk: Numbers, greater: Any) -> bool:
-    """Whether what is compared are enlarged maps."""
-    name = greater.inputs[0]
-    while (node := walk.node(name, *STEPS, "QuantizeLinear")) is not None:
-        name = node.inputs[0]
-    return walk.node(name, "Resize") is not None
+def _is_resized(walk: Numbers, name: str) -> bool:
+    """Whether numbers that are compared are those of enlarged maps."""
+    node = walk.graph.producer.get(name)
+    while node is not None and node.op_type in (*STEPS, *SQUASHED):
+        walk.step()
+        node = walk.graph.producer.get(node.inputs[0])
+    return node is not None and node.op_type == "Resize"
 
 
 def _after(
@@ -244,8 +280,9 @@ def _quantised(walk: Numbers, node: Any) -> tuple[Any, tuple[float, float, float
     for one in (node, before):
         scale, *zeros = map(walk.constant, filter(None, one.inputs[1:]))
         (zero,) = zeros or [np.zeros(1, np.uint8)]
-        expect(scale is not None and zero is not None and scale.size == zero.size == 1)
-        expect(scale.dtype == np.float32 and zero.dtype in (np.int8, np.uint8), "types of quanta")
+        wanted = "quanta that are not one float32 and one int8 or uint8"
+        expect(scale is not None and zero is not None and scale.size == zero.size == 1, wanted)
+        expect(scale.dtype == np.float32 and zero.dtype in (np.int8, np.uint8), wanted)
         pairs.append((float(scale.item()), zero.item(), np.iinfo(zero.dtype)))
     expect(pairs[0][:2] == pairs[1][:2], "numbers are quantised by one scale and read by another")
     quantum, zero, limits = pairs[1]
@@ -289,9 +326,12 @@ def _resized(walk: Numbers, resize: Any, classes: int) -> tuple[list[str], list[
     for name, usual in ((policy, "stretch"), ("antialias", 0), ("exclude_outside", 0)):
         expect(given.get(name, usual) == usual, f"Resize of {name} {given.get(name)!r}")
     nearest = 0 if mode == "linear" else NEAREST.index(given.get("nearest_mode", NEAREST[1]))
+    expect(nearest not in (1, 2), "Resize of nearest_mode 'round_prefer_...'")
     rank, kind = len(graph.shape_of(maps)), graph.type_of(maps)
     expect(rank == 4, f"Resize of maps of {rank} axes, expected 4")
     expect(kind in (FLOAT, FLOAT16), f"Resize of element type {kind} of ONNX, expected 1 or 10")
+    is_exact = kind == FLOAT or maps not in graph.producer
+    expect(is_exact, "maps of float16 that a node makes, which ONNX Runtime does not round")
     expect(classes in (1, 3), f"the largest along axis {classes}, expected classes")
     known = {name: walk.constant(name) for name in others if name}
     (name,) = [name for name, x in known.items() if x is None or x.size]  # not both

@@ -21,7 +21,7 @@ from onnx_models import (
 import roicy.onnxruntime
 
 FORM = """labels (float[1, 5, 6, 7] X) => (int64[a, b, c, d] Y)
-    <float[4] S = {1.0, 1.0, 4.0, 4.0}, float scale = {0.05}, int8 zero = {3}> {
+    <float[4] S = {1.0, 1.0, 4.0, 5.0}, float scale = {0.05}, int8 zero = {3}> {
     R = Resize <mode = "linear"> (X, "", S)
     Y = ArgMax <axis = 1> (R)
 }"""
@@ -44,7 +44,23 @@ SAID = {  # what is changed, and what is said of it
                   "an output of the model, 'Z', needs the enlarged maps"),
     "probabilities that are compared": (
         [(LAST, "M = Sigmoid (R)\n    Y = Greater (M, scale)"), ("int64[a", "bool[a")],
-        "node 'Y' (Greater): Sigmoid rounds or moves numbers"),
+        "node 'Y' (Greater): Sigmoid rounds numbers"),
+    "probabilities": ([(LAST, "M = Sigmoid (R)\n    " + LAST.replace("R", "M"))],
+                      "node 'Y' (ArgMax): Sigmoid makes large numbers equal"),
+    "what is less": ([(LAST, "Y = Less (R, scale)"), ("int64[a", "bool[a")],
+                     "node 'Y' (Less): expected a Greater"),
+    "the largest two": ([(LAST, "V, Y = TopK <axis = 1> (R, two)"),
+                         ("float scale", "int64[1] two = {2}, float scale")],
+                        "(TopK): more than the index"),
+    "float16": ([("R = ", "W = Relu (X)\n    R = "), ("(X,", "(W,"), ("float[1", "float16[1")],
+                "maps of float16 that a node makes"),
+    "masks of nearest numbers": (
+        [(LAST, "Y = Greater (R, scale)"), ("int64[a", "bool[a"),
+         ('"linear"', '"nearest", nearest_mode = "floor"')], "masks of mode 'nearest'"),
+    "smaller masks": ([(LAST, "Y = Greater (R, scale)"), ("int64[a", "bool[a"),
+                       ("4.0, 5.0", "0.1, 5.0"), ("5, 6, 7", "5, 16, 7")], "not larger"),
+    "narrow masks": ([(LAST, "Y = Greater (R, scale)"), ("int64[a", "bool[a"), ("5.0}", "4.0}")],
+                     "28 columns, expected 32"),
     "two thresholds": (
         [(LAST, "Y = Greater (R, scale)\n    Z = Greater (R, other)"),
          ("(int64[a, b, c, d] Y)", "(bool[a, b, c, d] Y, bool[e, f, g, h] Z)"),

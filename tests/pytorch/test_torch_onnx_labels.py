@@ -32,7 +32,6 @@ BETWEEN = {
     "softmax": lambda x: x.softmax(1),
     "softmax of -3": lambda x: x.softmax(-3),
     "logarithms": lambda x: x.log_softmax(1),
-    "logistic": torch.sigmoid,
     "float": lambda x: x.float().softmax(1),
 }
 LARGEST = {
@@ -82,13 +81,17 @@ def exported(path, exporter, opset, net, x, is_any):
        largest=LARGEST, dtype=[torch.float32, torch.float16],
        level=["ORT_DISABLE_ALL", "ORT_ENABLE_BASIC", "ORT_ENABLE_ALL"])  # fmt: skip
 def test_exported(exporter, is_any, enlarged, between, largest, dtype, level, rng, tmp_path):
-    """Labels are PyTorch's, but where two classes nearly tie."""
+    """Labels are PyTorch's, but where two classes nearly tie.
+
+    Maps of float16 are ONNX Runtime's, which makes them in float32 and does not round them.
+    """
     net = Net(ENLARGED[enlarged], BETWEEN[between], LARGEST[largest]).eval()
     images = torch.from_numpy(rng.standard_normal((2, 3, 32, 48)).astype(np.float32))
     model = exported(str(tmp_path / "net.onnx"), *exporter, net.to(dtype), images.to(dtype), is_any)
     options = quiet(graph_optimization_level=getattr(runtime.GraphOptimizationLevel, level))
     titles, session = claimed(model, options)
-    assert [title.partition(" of ")[0] for title in titles] == ["labels"]
+    is_rounded = dtype is torch.float16
+    assert [title.partition(" of ")[0] for title in titles] == ["labels"] * (not is_rounded)
     for some in (images, images[:1, :, :24]) if is_any else (images,):
         some = some.to(dtype)
         (labels,) = session.run(None, {session.get_inputs()[0].name: some.numpy()})
