@@ -67,6 +67,7 @@ CASES = [
     ("ConvNextImageProcessor", {"size": 60, "do_pad": True, "pad_size": 90}),
     ("DPTImageProcessor", {"size": 60, "do_center_crop": True, "crop_size": 33}),
     ("YolosImageProcessor", {"size": 60, "default_to_square": True}),
+    ("LlavaImageProcessor", {"do_pad": True, "size": 32, "crop_size": 33}),
 ]  # fmt: skip
 
 

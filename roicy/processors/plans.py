@@ -213,7 +213,7 @@ def llava(c: Settings, height: int, width: int, channels: int) -> Plan:
     side, options = max(height, width), _square(c, height, width)
     call = _framed(c, side, side, _resized(c, side, side))
     inner = call.options.get("content", (0, 0, *call.size))
-    if inner[0] > 0 or inner[1] > 0:  # where the middle lacks pixels, they are 0
+    if inner[2] < call.size[0] or inner[3] < call.size[1]:  # pixels that lack are 0
         return Plan((channels, *call.size), (call,), before=(Call((side, side), options),))
     return Plan((channels, *call.size), (Call(call.size, {**call.options, **options}),))
 
