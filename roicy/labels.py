@@ -591,7 +591,7 @@ def corners(box: Any, shown: tuple[int, ...]) -> tuple[float, ...]:
 def whole_numbers(name: str, given: Any, count: int) -> list[int]:
     """Return `count` integers."""
     given = _arguments.items(name, given)
-    if not isinstance(given, (list, tuple)) or len(given) != count:
+    if not isinstance(given, (list, tuple, range)) or len(given) != count:
         raise ValueError(f"{name}: {given!r}, expected {count} integers, one for each class")
     return [_arguments.integer(f"{name}[{i}]", one, *INT64) for i, one in enumerate(given)]
 
@@ -599,7 +599,7 @@ def whole_numbers(name: str, given: Any, count: int) -> list[int]:
 def shares(name: str, given: Any, count: int) -> list[float]:
     """Return `count` numbers from 0 to 1."""
     given = _arguments.items(name, given)
-    if not isinstance(given, (list, tuple)) or len(given) != count:
+    if not isinstance(given, (list, tuple, range)) or len(given) != count:
         raise ValueError(f"{name}: {given!r}, expected {count} numbers, one for each class")
     found = [_arguments.number(f"{name}[{i}]", one) for i, one in enumerate(given)]
     for i, one in enumerate(found):

@@ -166,6 +166,7 @@ def test_none():
     assert roicy.mask_segments(np.ones((0, 6), bool)) == [empty | code | {"score": None}]
     assert roicy.paint_masks(np.ones((2, 3, 4)), (0, 6)).shape == (0, 6)
     assert roicy.paint_masks(np.ones((0, 2, 3, 4)), (5, 6)).shape == (0, 5, 6)
+    assert (roicy.paint_masks(np.ones((2, 3, 4)), (5, 6), labels=range(7, 9)) == 7).all()
     assert roicy.resize_masks(np.ones((0, 3, 4)), (5, 6), threshold=[]).shape == (0, 5, 6)
 
 
