@@ -5,6 +5,9 @@ from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset, strchr
 
+cdef enum:
+    BRIEF_BYTES = 1 << 19          # that are cleared without giving up the lock         # no record
+
 
 cdef inline void give_back(object capsule) noexcept:
     cdef Py_buffer *view = <Py_buffer*>PyCapsule_GetPointer(capsule, NULL)
@@ -45,11 +48,16 @@ cdef inline Py_buffer *buffer_of(list kept, array, const char *kinds, int itemsi
 
 cdef inline char *memory_of(list kept, Py_ssize_t size, bint cleared) except NULL:
     """Memory, as bytes that nobody else sees: where it lacks, Python complains of a bytearray."""
+    cdef char *memory
     try:
         block = PyBytes_FromStringAndSize(NULL, size)
     except MemoryError:
         raise MemoryError(f"no {size} bytes of scratch for a call") from None
     kept.append(block)
-    if cleared:
-        memset(PyBytes_AsString(block), 0, size)
-    return PyBytes_AsString(block)
+    memory = PyBytes_AsString(block)
+    if cleared and size > BRIEF_BYTES:
+        with nogil:
+            memset(memory, 0, size)
+    elif cleared:
+        memset(memory, 0, size)
+    return memory

@@ -27,6 +27,7 @@ from threads cimport BRIEF, Team, run_call, run_tasks
 cdef enum:
     RESIZE_TASKS = 2               # tasks of a thread where there are few boxes        # no record
     TAPS_AT_ONCE = 1 << 18         # that are computed without a look for signals: 10 ms # no record
+    BRIEF_TAPS = 1 << 13           # that are computed without giving up the lock: BRIEF # no record
     RESIZE_WINDOW = 384            # bytes of a row that are transposed at once         # no record
     RESIZE_MOST = 1536             # of a row that one output column may read          # no record
     RESIZE_COLUMNS = 64            # output columns between two transpositions         # no record
@@ -316,17 +317,56 @@ cdef inline int run_resize(const ResizeJob *job, Team *team) noexcept nogil:
 
 # --- The door of arrays
 
-cdef inline int step_aside(Py_ssize_t *computed, int32_t taps) except -1:
-    """Let other threads have Python's lock now and then, and see whether Ctrl-C ends the call.
+cdef struct AxisTaps:              # of an axis: where taps lie, and what they weigh
+    FilterAxis axis
+    int32_t *spans                 # [pixel][2]
+    ResizePair *pairs              # [pixel][each]
+    Py_ssize_t each
+    Py_ssize_t most                # of a pixel
+    double *weights                # of one pixel
+    double largest
+    int bits
+    bint wide
 
-    computed: the taps since the last time; an output pixel without taps takes some time, too.
+
+cdef void find_spans(AxisTaps *taps, int32_t low, int32_t stop) noexcept nogil:
+    cdef int32_t i
+    for i in range(low, stop):
+        filter_span(&taps.axis, i, taps.spans + 2 * i)
+        taps.most = max(taps.most, <Py_ssize_t>taps.spans[2 * i + 1])
+
+
+cdef void find_largest(AxisTaps *taps, int32_t low, int32_t stop) noexcept nogil:
+    cdef int32_t i
+    for i in range(low, stop):
+        taps.largest = max(
+            taps.largest, filter_weights(&taps.axis, i, taps.spans + 2 * i, taps.weights))
+
+
+cdef void find_pairs(AxisTaps *taps, int32_t low, int32_t stop) noexcept nogil:
+    cdef int32_t i
+    for i in range(low, stop):
+        filter_weights(&taps.axis, i, taps.spans + 2 * i, taps.weights)
+        filter_pairs(taps.weights, taps.spans[2 * i + 1], taps.bits, taps.wide,
+                     taps.pairs + i * taps.each)
+
+
+cdef int for_pixels(
+        void (*find)(AxisTaps *taps, int32_t low, int32_t stop) noexcept nogil, AxisTaps *taps,
+        int32_t count, Py_ssize_t most) except -1:
+    """Find something of all output pixels, some at a time: others may have Python's lock then, and
+    Ctrl-C may end the call.  most: taps of a pixel, and one more for itself.
     """
-    computed[0] += taps + 1
-    if computed[0] > TAPS_AT_ONCE:
-        computed[0] = 0
+    cdef int32_t low = 0, stop
+    if count * most <= BRIEF_TAPS:
+        find(taps, 0, count)
+        return 0
+    while low < count:
+        stop = <int32_t>min(<Py_ssize_t>count, low + TAPS_AT_ONCE // most + 1)
         with nogil:
-            pass
+            find(taps, low, stop)
         PyErr_CheckSignals()
+        low = stop
     return 0
 
 
@@ -338,31 +378,21 @@ def taps_of(int32_t extent, double low, double high, int32_t count, int filter, 
     whether weights are Pillow's, and not PyTorch's.
     """
     cdef list kept = []
-    cdef FilterAxis axis = filter_axis(low, high, extent, count, filter)
-    cdef int32_t *spans = <int32_t*>memory_of(kept, 2 * count * sizeof(int32_t), False)
-    cdef int32_t i, most = 0
-    cdef int bits = RESIZE_BITS
-    cdef double largest = 0
-    cdef Py_ssize_t each, computed = 0
-    cdef ResizePair *pairs
-    cdef double *weights
-    for i in range(count):
-        filter_span(&axis, i, spans + 2 * i)
-        step_aside(&computed, 0)
-        most = max(most, spans[2 * i + 1])
-    each = (<Py_ssize_t>most + 1) // 2
-    pairs = <ResizePair*>memory_of(kept, count * each * sizeof(ResizePair), True)
-    weights = <double*>memory_of(kept, (<Py_ssize_t>most + 1) * sizeof(double), False)
+    cdef AxisTaps taps
+    cdef Py_ssize_t most
+    taps.axis = filter_axis(low, high, extent, count, filter)
+    taps.spans = <int32_t*>memory_of(kept, 2 * count * sizeof(int32_t), False)
+    taps.most, taps.largest, taps.bits, taps.wide = 0, 0, RESIZE_BITS, wide
+    for_pixels(find_spans, &taps, count, 1)
+    most = taps.most
+    taps.each = (most + 1) // 2
+    taps.pairs = <ResizePair*>memory_of(kept, count * taps.each * sizeof(ResizePair), True)
+    taps.weights = <double*>memory_of(kept, (most + 1) * sizeof(double), False)
     if not wide:
-        for i in range(count):
-            largest = max(largest, filter_weights(&axis, i, spans + 2 * i, weights))
-            step_aside(&computed, spans[2 * i + 1])
-        bits = filter_bits(largest)
-    for i in range(count):
-        filter_weights(&axis, i, spans + 2 * i, weights)
-        filter_pairs(weights, spans[2 * i + 1], bits, wide, pairs + i * each)
-        step_aside(&computed, spans[2 * i + 1])
-    return most, bits, wide, kept[0], kept[1]
+        for_pixels(find_largest, &taps, count, most + 1)
+        taps.bits = filter_bits(taps.largest)
+    for_pixels(find_pairs, &taps, count, most + 1)
+    return most, taps.bits, wide, kept[0], kept[1]
 
 
 cdef struct WholeResize:           # a call: pixels that are converted, and boxes
@@ -388,11 +418,14 @@ cdef int set_axis(ResizeAxis *axis, int32_t count, int64_t table, list axis_tabl
 cdef double set_pictures(
         ResizeJob *job, const Frame *frames, Region *regions, const int64_t[:, ::1] rows,
         list axis_tables, list kept) except -1:
-    """Boxes, and what they read of each frame; return about how many numbers are summed."""
+    """Boxes, and what they read of each frame; return about how many numbers are summed or only
+    stored.
+    """
     cdef Picture *picture = <Picture*>memory_of(kept, job.count * sizeof(Picture), True)
     cdef Region region
     cdef Py_ssize_t k
     cdef double cost = 0, across
+    cdef double stored = <double>job.height * job.width * max(job.target.repeats, 1)
     job.pictures = picture
     for k in range(job.count):
         picture.frame = region.frame = frames + rows[k, 0]
@@ -409,6 +442,7 @@ cdef double set_pictures(
         cost += <double>picture.y.count * across * (2 + picture.y.taps)
         across = picture.y.count if picture.y_first else region.stop[0] - region.low[0]
         cost += across * picture.x.count * picture.x.taps
+        cost += 8 * max(stored - <double>picture.y.count * picture.x.count, 0)
         if regions != NULL:
             unite(regions + rows[k, 0], &region)
         picture += 1

@@ -24,6 +24,8 @@ cdef enum:
     SMALL_NUMBERS = 200000         # read or written by one thread alone: BRIEF          # no record
     CLASSES = 10                   # that cost a pixel as much as reading a number # no record
     CLASS = 20                     # numbers that are read in the time of a class # no record
+    MASK = 800                     # and in the time of a mask that is painted # no record
+    REGIONS_AT_ONCE = 2048         # that are made Python's without giving up the lock   # no record
     TASK_NUMBERS = 1 << 30         # that are compared by a task at most: 0.2 s          # no record
     AXIS_PIXELS = 1 << 22          # of an axis at once: 0.1 s                           # no record
     SUMS = 4                       # pixels that are coded in the time of one with a sum # no record
@@ -270,12 +272,13 @@ cdef double set_threads(Job *job, Py_ssize_t numbers, int threads) noexcept nogi
     """
     cdef const Labels *call = &job.call
     cdef double images = <double>job.images, pixels = <double>call.y.pixels * call.x.pixels
-    cdef double cost = numbers + images * pixels * (1 + call.classes / <double>CLASSES)
+    cdef double masks = max(job.painted, 1)
+    cdef double cost = numbers + images * masks * pixels * (1 + call.classes / <double>CLASSES)
     cost += call.y.pixels + call.x.pixels + call.y.extent + call.x.extent
-    cost += images * call.classes * CLASS
+    cost += images * call.classes * CLASS + images * job.painted * MASK
     if call.before != NULL:        # each row of the result is made of two that are enlarged
         cost += job.before[0].pixels + job.before[1].pixels
-        cost += images * pixels_between(job) * call.classes
+        cost += images * masks * pixels_between(job) * call.classes
     cost += images * job.parts * job.regions
     job.threads = 1 if cost < SMALL_NUMBERS else threads
     return cost * BRIEF / SMALL_NUMBERS
@@ -294,12 +297,22 @@ cdef void set_parts(Job *job, int threads) noexcept nogil:
     job.parts = min(job.parts, job.call.y.pixels)
 
 
-cdef list made_regions(const Job *job, Py_ssize_t image):
+cdef int count_region(Py_ssize_t *made) except -1:
+    """Let other threads have Python's lock now and then."""
+    made[0] += 1
+    if made[0] % REGIONS_AT_ONCE == 0:
+        with nogil:
+            pass
+    return 0
+
+
+cdef list made_regions(const Job *job, Py_ssize_t image, Py_ssize_t *made):
     """Return (label, area, x0, y0, x1, y1, code or None) of the labels of an image."""
     cdef list found = []
     cdef Region region
     cdef Py_ssize_t label, part
     for label in range(job.regions):
+        count_region(made)
         memset(&region, 0, sizeof(region))
         for part in range(image * job.parts, (image + 1) * job.parts):
             regions_join(&region, job.counted + part * job.regions + label)
@@ -326,9 +339,14 @@ cdef int set_codes(Job *job, list kept, int count) except -1:
 
 
 cdef int free_codes(Job *job) except -1:
-    cdef Py_ssize_t i
-    for i in range(job.images * job.codes.count):
-        free(job.codes.runs[i].text)
+    cdef Py_ssize_t i, count = job.images * job.codes.count, stop = 0
+    while stop < count:
+        i, stop = stop, min(stop + REGIONS_AT_ONCE, count)
+        for i in range(i, stop):
+            free(job.codes.runs[i].text)
+        if stop < count:
+            with nogil:
+                pass
     return 0
 
 
@@ -384,7 +402,7 @@ def compute(maps, axes, rule, outs, regions, int threads):
     cdef list kept = []
     cdef Job job
     cdef Labels *call = &job.call
-    cdef Py_ssize_t i
+    cdef Py_ssize_t i, made = 0
     set_call(&job, kept, maps, axes, rule)
     cdef Py_buffer *view = buffer_of(kept, outs[0], b"BbHhIiLlQq", 0)
     call.out, call.itemsize = <char*>view.buf, view.itemsize
@@ -403,7 +421,7 @@ def compute(maps, axes, rule, outs, regions, int threads):
         set_codes(&job, kept, <int>job.regions)
     try:
         run(&job, maps.numbers.size, threads)
-        return [made_regions(&job, i) for i in range(job.images)]
+        return [made_regions(&job, i, &made) for i in range(job.images)]
     finally:
         free_codes(&job)
 
@@ -451,7 +469,7 @@ def stored_codes(masks, int threads):
 
 
 cdef list coded(Job *job, list kept, Py_ssize_t numbers, int threads):
-    cdef Py_ssize_t i, y
+    cdef Py_ssize_t i, y, made = 0
     cdef double total
     cdef Region *one
     cdef list found = []
@@ -461,6 +479,7 @@ cdef list coded(Job *job, list kept, Py_ssize_t numbers, int threads):
     try:
         run(job, numbers, threads)
         for i in range(job.images):
+            count_region(&made)
             total, one = 0, job.codes.regions + i
             for y in range(job.call.y.pixels if job.call.sums != NULL else 0):
                 total += job.call.sums[i * job.call.y.pixels + y]

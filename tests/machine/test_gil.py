@@ -74,6 +74,7 @@ def hidden_work():
     grad, one = np.ones((4, 8, 1, 1), np.float32), np.ones((1, 1, 1), np.float32)
     frame, value = np.zeros((1, length, 3), np.uint8), np.ones((1, length, 1, 8), np.float32)
     at = np.zeros((1, 1, 1, 1, 1, 2), np.float32), np.zeros((1, 1, 1, 1, 1), np.float32)
+    picture, tiny = np.zeros((32, 32, 3), np.uint8), np.zeros((3000, 1, 1), np.float32)
     few, turned = wide[..., :9], [[0, 4, 4, 2e6, 1e-3, 0.5]]
     return {
         "crop": lambda: roicy.crop(frame, thin, 1),
@@ -92,6 +93,9 @@ def hidden_work():
             value[:, 0], value, [(1, length)], *at),
         "enlarged twice": lambda: roicy.resize_masks(one, (40, 40), via=(30000, 30000)),
         "classes": lambda: roicy.label_map(np.broadcast_to(one, (30000, 1, 1)), (9, 9)),
+        "padding": lambda: roicy.resize(picture, (800, 800), content=(0, 0, 9, 9)),
+        "patches that are repeated": lambda: roicy.resize(picture, 32, patch=16, repeat=500),
+        "masks that are painted": lambda: roicy.paint_masks(tiny, (2, 2)),
         "copied masks": lambda: roicy.paste_masks(
             np.ones((1, 2000, 1000), np.float32)[:, ::2], [[0, 0, 4, 4]], (8, 8)),
     }  # fmt: skip
