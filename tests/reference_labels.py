@@ -113,9 +113,11 @@ def onnx_axis(extent, pixels, rule, scale, nearest):
             alone = rule == "pytorch_half_pixel" and pixels == 1
             at = 0 * at if alone else (at + one(0.5)) / one(scale) - one(0.5)
     if nearest:
-        half = {"round_prefer_floor": -0.5, "round_prefer_ceil": 0.5}.get(nearest, 0)
-        rounded = np.ceil if nearest in ("ceil", "round_prefer_floor") else np.floor
-        low = np.clip(rounded(at.astype(np.float64) + half), 0, extent - 1).astype(int)
+        down = np.floor(at)
+        past = at - down - one(0.5)
+        past[np.abs(past) < 1e-6] = 0  # nearly halfway is halfway
+        up = {"floor": False, "ceil": at > down, "round_prefer_floor": past > 0}
+        low = np.clip(down + up.get(nearest, past >= 0), 0, extent - 1).astype(int)
         return low, low, np.ones_like(at), np.zeros_like(at)
     at = np.clip(at, 0, extent - 1).astype(np.float32)
     low = at.astype(int)

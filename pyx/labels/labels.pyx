@@ -204,7 +204,7 @@ cdef int run_all(void *given, Team *team) noexcept nogil:
 
 cdef inline Py_ssize_t axis_bytes(const LabelsAxis *axis, Py_ssize_t size) noexcept nogil:
     """Memory of an axis, whose end is aligned as its start is."""
-    cdef Py_ssize_t integers = axis.pixels + <Py_ssize_t>axis.extent + 4
+    cdef Py_ssize_t integers = axis.pixels + <Py_ssize_t>axis.extent + 4 + LABELS_PAD
     return 2 * (axis.pixels + LABELS_PAD) * size + (integers + 1) // 2 * 2 * sizeof(int32_t)
 
 

@@ -7,14 +7,15 @@ static FORCE_INLINE VECTOR chosen(INDICES mask, VECTOR a, VECTOR b) {
 }
 
 /* Returns the first one of the two numbers that a position lies between, by mode "nearest" the only
-   one. */
+   one.  What is nearly halfway counts as halfway, since ONNX Runtime 1.32 has it so. */
 static FORCE_INLINE int32_t onnx_number(const struct labels_axis *axis, float at, int32_t last) {
-    const float down = __builtin_floorf(at);
+    const float down = __builtin_floorf(at), past = at - down - 0.5F;
+    const int halfway = __builtin_fabsf(past) < 1e-6F;
     float number = down;
     if (axis->nearest == ROUND_PREFER_FLOOR)
-        number = at == down + 0.5F ? down : __builtin_roundf(at);
+        number += past > 0 && !halfway;
     else if (axis->nearest == ROUND_PREFER_CEIL)
-        number = __builtin_roundf(at);
+        number += past > 0 || halfway;
     else if (axis->nearest == ROUND_UP)
         number = __builtin_ceilf(at);
     return number < 0 ? 0 : number < (float)last ? (int32_t)number : last;
@@ -46,15 +47,8 @@ static NOINLINE void onnx_axis(struct labels_axis *axis) {
     }
 }
 
-/* Returns the values of a class; corners: its numbers, low, high: weights along x, above, below:
-   along y. */
-static FORCE_INLINE VECTOR onnx_value(const struct labels *job, ptrdiff_t class,
-                                      const VECTOR *corners, VECTOR low, VECTOR high, VECTOR above,
-                                      VECTOR below) {
-    VECTOR v = low * above * corners[0];
-    v = v + high * above * corners[1];
-    v = v + low * below * corners[2];
-    v = v + high * below * corners[3];
+/* Returns values of a class as they are compared: as whole quanta, if there are some. */
+static FORCE_INLINE VECTOR onnx_compared(const struct labels *job, ptrdiff_t class, VECTOR v) {
     if (job->quantum != 0) {
         const VECTOR least = splat((REAL)job->least), most = splat((REAL)job->most);
         const VECTOR whole = splat((REAL)1.5 / REAL_EPSILON); /* sums with it are whole numbers */
@@ -67,6 +61,18 @@ static FORCE_INLINE VECTOR onnx_value(const struct labels *job, ptrdiff_t class,
     return class == (job->class_stride < 0 ? job->classes - 1 : 0)
                ? v
                : chosen(v == v, v, splat(-(REAL)INFINITY));
+}
+
+/* Returns the values of a class; corners: its numbers, low, high: weights along x, above, below:
+   along y. */
+static FORCE_INLINE VECTOR onnx_value(const struct labels *job, ptrdiff_t class,
+                                      const VECTOR *corners, VECTOR low, VECTOR high, VECTOR above,
+                                      VECTOR below) {
+    VECTOR v = low * above * corners[0];
+    v = v + high * above * corners[1];
+    v = v + low * below * corners[2];
+    v = v + high * below * corners[3];
+    return onnx_compared(job, class, v);
 }
 
 /* What the largest corner of a class must reach to win a pixel.  Numbers that are rounded tie if

@@ -18,7 +18,26 @@ static NOINLINE void spread_numbers(const struct labels_axis *x, const REAL *num
                                     const struct labels_part *part, REAL *low, REAL *high) {
     const int32_t *at = x->at + part->x0, first = at[0], last = x->last;
     const ptrdiff_t count = part->x1 - part->x0;
-    for (ptrdiff_t i = 0; i < count; i++) {
+    ptrdiff_t i = 0;
+#ifdef SHUFFLED
+    REAL some[2 * VECTOR_LANES];
+    for (ptrdiff_t end = VECTOR_LANES; i < count; i = end, end += VECTOR_LANES) {
+        const int32_t there = last + 1 - at[i];
+        const REAL *from = numbers + at[i] - first;
+        if (at[(end < count ? end : count) - 1] - at[i] >= 2 * VECTOR_LANES - 1)
+            break;
+        if (there < 2 * VECTOR_LANES) { /* the last one counts twice, and more need not be read */
+            memcpy(some, from, (size_t)there * sizeof(REAL));
+            some[there] = some[there - 1];
+            from = some;
+        }
+        const INDICES index = *(const unaligned_indices *)(at + i) - at[i];
+        const VECTOR a = load(from), b = load(from + VECTOR_LANES);
+        store(low + i, SHUFFLED(a, b, index));
+        store(high + i, SHUFFLED(a, b, index + 1));
+    }
+#endif
+    for (; i < count; i++) {
         low[i] = numbers[at[i] - first];
         high[i] = numbers[(at[i] < last ? at[i] + 1 : at[i]) - first];
     }
@@ -50,7 +69,7 @@ static NOINLINE struct wide_row find_wide_row(const struct labels *job, const ch
             read_numbers(job, from, count, count, tile->line);
         if (job->before || job->mixed)
             memcpy(tile->line, to, (size_t)count * sizeof(REAL));
-        if (job->onnx)
+        if (job->onnx && !x->single)
             spread_numbers(x, numbers, part, to, tile->rows[2 + (y & 1)] + c * job->stride);
         else
             enlarge_numbers(x, numbers, part->x0, pixels, to);
@@ -79,20 +98,31 @@ static FORCE_INLINE const REAL *values_of(const struct labels *job, const struct
     return to;
 }
 
-/* Returns the values of class c as ONNX Runtime computes them; rows: that numbers lie in. */
+/* Returns the values of class c as ONNX Runtime computes them; row: of numbers, if each is one. */
 static NOINLINE const REAL *onnx_values_of(const struct labels *job,
-                                           const struct tile_of_labels *tile, const int *rows,
-                                           ptrdiff_t c, ptrdiff_t y, ptrdiff_t x, ptrdiff_t count,
-                                           REAL *to) {
+                                           const struct tile_of_labels *tile,
+                                           const struct wide_row *row, ptrdiff_t c, ptrdiff_t y,
+                                           const struct labels_part *part, REAL *to) {
+    const ptrdiff_t count = part->x1 - part->x0, class = c * job->stride;
+    const REAL *numbers = (const REAL *)(row->numbers + c * row->stride);
+    const REAL *low = (const REAL *)job->x.low_weight + part->x0;
+    const REAL *high = (const REAL *)job->x.high_weight + part->x0;
     const VECTOR above = splat(((const REAL *)job->y.low_weight)[y]);
     const VECTOR below = splat(((const REAL *)job->y.high_weight)[y]);
-    const ptrdiff_t class = c * job->stride;
+    const int32_t at = job->y.at[y], next = at < job->y.last ? at + 1 : at;
+    if (job->x.single && job->classes == 1 && job->quantum == 0)
+        return numbers;
     for (ptrdiff_t i = 0; i < count; i += VECTOR_LANES) {
-        VECTOR corners[4];
+        VECTOR corners[4] = {{0}};
+        if (job->x.single) { /* they may be those of the maps, of which nothing lies behind */
+            memcpy(corners, numbers + i,
+                   sizeof(REAL) * (size_t)(count - i < VECTOR_LANES ? count - i : VECTOR_LANES));
+            store(to + i, onnx_compared(job, c, corners[0]));
+            continue;
+        }
         for (int r = 0; r < 4; r++)
-            corners[r] = load(tile->rows[rows[r / 2] + 2 * (r & 1)] + class + i);
-        store(to + i, onnx_value(job, c, corners, load((const REAL *)job->x.low_weight + x + i),
-                                 load((const REAL *)job->x.high_weight + x + i), above, below));
+            corners[r] = load(tile->rows[((r < 2 ? at : next) & 1) + 2 * (r & 1)] + class + i);
+        store(to + i, onnx_value(job, c, corners, load(low + i), load(high + i), above, below));
     }
     return to;
 }
@@ -135,14 +165,16 @@ static NOINLINE void write_row(const struct labels *job, const REAL *best, const
         if (job->transparent) {
 #pragma omp simd
             for (ptrdiff_t i = 0; i < count; i++) {
-                const uint8_t old = labels[i];
-                labels[i] = best[i] >= least ? above : old;
+                const uint8_t old = labels[i], set = (uint8_t)-(best[i] >= least);
+                labels[i] = (above & set) | (old & ~set);
             }
             return;
         }
 #pragma omp simd
-        for (ptrdiff_t i = 0; i < count; i++)
-            labels[i] = best[i] >= least ? above : below;
+        for (ptrdiff_t i = 0; i < count; i++) {
+            const uint8_t set = (uint8_t)-(best[i] >= least); /* no branch, in few pixels either */
+            labels[i] = (above & set) | (below & ~set);
+        }
         return;
     }
 #pragma omp simd
@@ -158,15 +190,14 @@ static FORCE_INLINE void label_row(const struct labels *job, const char *maps, p
     const struct wide_row between[2] = {find_wide_row(job, maps, low, part, tile),
                                         find_wide_row(job, maps, high, part, tile)};
     const ptrdiff_t count = part->x1 - part->x0;
-    const int rows[2] = {low & 1, high & 1};
     REAL *best = tile->unfit[0], *won = tile->unfit[1];
-    const REAL *values = job->onnx ? onnx_values_of(job, tile, rows, 0, y, part->x0, count, best)
+    const REAL *values = job->onnx ? onnx_values_of(job, tile, between, 0, y, part, best)
                                    : values_of(job, between, 0, y, count, best);
     if (job->classes > 1 && values != best)
         memcpy(best, values, (size_t)count * sizeof(REAL));
     memset(won, 0, (size_t)count * sizeof(REAL));
     for (ptrdiff_t c = 1; c < job->classes; c++)
-        race_row(job->onnx ? onnx_values_of(job, tile, rows, c, y, part->x0, count, tile->line)
+        race_row(job->onnx ? onnx_values_of(job, tile, between, c, y, part, tile->line)
                            : values_of(job, between, c, y, count, tile->line),
                  (REAL)c, count, best, won);
     if (job->classes > 1)

@@ -31,7 +31,7 @@ struct labels_axis {
     int32_t low, last;              /* the numbers that are there */
     int single;                     /* all high weights are 0: one number is read for a pixel */
     int kept;                       /* and pixels are numbers, one by one */
-    int32_t *at;                    /* [pixels] */
+    int32_t *at;                    /* [pixels], and LABELS_PAD more are read in vain */
     int32_t *begin;                 /* [last - low + 2] */
     void *low_weight, *high_weight; /* REAL, [pixels + LABELS_PAD] */
 };
@@ -85,8 +85,9 @@ static inline void labels_set_tile(struct labels *job, ptrdiff_t size) {
     const double pixels = (double)width / all * height / rows; /* of a cell */
     job->dense = job->values || job->sums || pixels < LABELS_DENSE;
     if (job->onnx)
-        job->dense =
-            !job->x.single && pixels < (job->bounded ? LABELS_MASK_DENSE : LABELS_ONNX_DENSE);
+        job->dense = pixels < (job->bounded    ? LABELS_MASK_DENSE
+                               : job->x.single ? LABELS_DENSE
+                                               : LABELS_ONNX_DENSE);
     if (job->dense) { /* the numbers of so many pixels are a few more */
         room = all > width ? room / (all / width + 1) : room;
         job->cells = room < width ? room > 0 ? room : 1 : width;

@@ -7,6 +7,7 @@ import platform
 import types
 
 import numpy as np
+import onnxruntime
 import pytest
 import reference_labels as reference
 from conftest import ISAS, pairs
@@ -117,6 +118,23 @@ def test_scales(rule, scales, isa, rng):
     expected = reference.onnx_values(maps, tuple(size), rule, scales).argmax(1)
     assert_taken(text, expected, maps)
     assert_as_onnx_runtime(text, maps, expected)
+
+
+@pytest.mark.parametrize("nearest", NEAREST)
+@pytest.mark.parametrize("rule, width, picture", [
+    ("half_pixel", 14, 83), ("half_pixel", 28, 298), ("asymmetric", 35, 182), ("asymmetric", 7, 8),
+])  # fmt: skip
+def test_positions_that_are_nearly_halfway(nearest, rule, width, picture, rng):
+    """They are halfway, as in ONNX Runtime since 1.32; before, the last bit decided."""
+    maps = maps_of(rng, (N, C, 1, width))
+    text = form(
+        ("half_pixel", rule), ('"linear"', f'"nearest", nearest_mode = "{nearest}"'),
+        shape=maps.shape, size=(2, picture),
+    )  # fmt: skip
+    expected = reference.onnx_values(maps, (2, picture), rule, nearest=nearest).argmax(1)
+    assert_taken(text, expected, maps)
+    if tuple(map(int, onnxruntime.__version__.split(".")[:2])) >= (1, 32):
+        assert_as_onnx_runtime(text, maps, expected)
 
 
 QUANTISED = """Q = QuantizeLinear (R, scale, zero)
