@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ..compat.onnx._node import Labels
+from . import version
 from ._attention import Layouts
 from ._patterns import DOUBLE, FLOAT, FLOAT16, closed, spell
 from ._symbols import expect, reason
@@ -39,6 +40,7 @@ SQUASHED = ("QLinearSigmoid", "QLinearSoftmax", "QuantizeLinear")  # what is no 
 COMPARED = ("Greater", "GreaterOrEqual", "Less", "LessOrEqual")
 # The least numbers that Sigmoid makes 0.5 or more, and more than 0.5, as ONNX Runtime rounds it
 HALF = -(2**-24) * (1 + 2**-23), 2**-23 * (1 + 2**-22)
+HALVES = (1, 32)  # the first version that takes what is nearly halfway for halfway
 NARROW = 32  # columns: a row of fewer takes longer to begin than to compute
 
 
@@ -326,7 +328,8 @@ def _resized(walk: Numbers, resize: Any, classes: int) -> tuple[list[str], list[
     for name, usual in ((policy, "stretch"), ("antialias", 0), ("exclude_outside", 0)):
         expect(given.get(name, usual) == usual, f"Resize of {name} {given.get(name)!r}")
     nearest = 0 if mode == "linear" else NEAREST.index(given.get("nearest_mode", NEAREST[1]))
-    expect(nearest not in (1, 2), "Resize of nearest_mode 'round_prefer_...'")
+    is_known = nearest not in (1, 2) or version() >= HALVES
+    expect(is_known, "Resize of nearest_mode 'round_prefer_...', as this ONNX Runtime rounds")
     rank, kind = len(graph.shape_of(maps)), graph.type_of(maps)
     expect(rank == 4, f"Resize of maps of {rank} axes, expected 4")
     expect(kind in (FLOAT, FLOAT16), f"Resize of element type {kind} of ONNX, expected 1 or 10")

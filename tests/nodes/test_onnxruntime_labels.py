@@ -7,7 +7,6 @@ import platform
 import types
 
 import numpy as np
-import onnxruntime
 import pytest
 import reference_labels as reference
 from conftest import ISAS, pairs
@@ -27,6 +26,7 @@ from onnx_models import (
 )
 
 import roicy
+from roicy.onnxruntime import _labelling, version
 from roicy.onnxruntime._report import told
 
 N, C, H, W = 2, 5, 6, 7
@@ -77,6 +77,8 @@ PICTURES = [  # maps and picture: larger, smaller, one row, one column, one numb
     ((8, 30), (16, 60)), ((32, 64), (256, 500)),
 ]  # fmt: skip
 NEAREST = ["floor", "ceil"]  # of which all versions of ONNX Runtime make the same
+if version() >= _labelling.HALVES:
+    NEAREST += ["round_prefer_floor", "round_prefer_ceil"]
 KINDS = {np.float32: "float", np.float16: "float16"}
 
 
@@ -125,7 +127,7 @@ def test_scales(rule, scales, isa, rng):
     ("half_pixel", 14, 83), ("half_pixel", 28, 298), ("asymmetric", 35, 182), ("asymmetric", 7, 8),
 ])  # fmt: skip
 def test_positions_that_are_nearly_halfway(nearest, rule, width, picture, rng):
-    """They are halfway, as in ONNX Runtime since 1.32; before, the last bit decided."""
+    """They are halfway, as in ONNX Runtime 1.32."""
     maps = maps_of(rng, (N, C, 1, width))
     text = form(
         ("half_pixel", rule), ('"linear"', f'"nearest", nearest_mode = "{nearest}"'),
@@ -133,8 +135,7 @@ def test_positions_that_are_nearly_halfway(nearest, rule, width, picture, rng):
     )  # fmt: skip
     expected = reference.onnx_values(maps, (2, picture), rule, nearest=nearest).argmax(1)
     assert_taken(text, expected, maps)
-    if tuple(map(int, onnxruntime.__version__.split(".")[:2])) >= (1, 32):
-        assert_as_onnx_runtime(text, maps, expected)
+    assert_as_onnx_runtime(text, maps, expected)
 
 
 QUANTISED = """Q = QuantizeLinear (R, scale, zero)
@@ -588,7 +589,6 @@ OTHERWISE = {
     "one picture": [("2, 5, 6", "5, 6"), ("2, 5, 33", "5, 33"), ("[4] S", "[3] S"),
                     ("axis = 1", "axis = 0"), ("[n, y, x]", "[y, x]")],
     "any rank": [("float[2, 5, 6, 7]", "float[]"), ("axis = 1", "axis = -3")],
-    "halves of nearest numbers": [('"linear"', '"nearest"')],
     "scaled classes": [(SIZES, "<float[4] S = {1.0, 2.0, 4.0, 4.0}>"), ('"", "", S', '"", S')],
     "scaled images": [(SIZES, "<float[4] S = {2.0, 1.0, 4.0, 4.0}>"), ('"", "", S', '"", S')],
     "classes that broadcast": [

@@ -19,6 +19,7 @@ from onnx_models import (
 )
 
 import roicy.onnxruntime
+from roicy.onnxruntime import _labelling
 
 FORM = """labels (float[1, 5, 6, 7] X) => (int64[a, b, c, d] Y)
     <float[4] S = {1.0, 1.0, 4.0, 5.0}, float scale = {0.05}, int8 zero = {3}> {
@@ -90,6 +91,14 @@ def test_labels(change):
     assert len(report.taken) == (change in ("as it is", "two Resizes"))
     assert any(said in one for one in report.left) if said else not report.left
     assert "RoI" not in str(report)
+
+
+def test_halves_of_older_versions(monkeypatch):
+    """They are rounded otherwise, so their nodes are left alone."""
+    monkeypatch.setattr(_labelling, "version", lambda: (1, 31))
+    model = parsed(changed(FORM, ('"linear"', '"nearest"')), 18)
+    (said,) = roicy.onnxruntime.report(session_of(model)).left
+    assert "nearest_mode 'round_prefer_...'" in said
 
 
 def test_sessions():
