@@ -4,7 +4,6 @@ more, and whole numbers of samples as floats.
 Each gives the bits of the plain call, and what could be meant in two ways is refused.
 """
 
-import ctypes
 import math
 import re
 import warnings
@@ -63,7 +62,7 @@ class ByGetattr:
 
 
 def as_ctypes(array):
-    kind = {"f": ctypes.c_float, "d": ctypes.c_double, "i": ctypes.c_int32}[array.dtype.char]
+    kind = np.ctypeslib.as_ctypes_type(array.dtype)
     for extent in array.shape[::-1]:
         kind = kind * extent
     return kind.from_buffer(array)
