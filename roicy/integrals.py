@@ -14,6 +14,11 @@ if TYPE_CHECKING:
 else:
     from ._checks import _names as t
 
+__all__ = [
+    "prroi_pool", "prroi_pool_backward", "prroi_pool_backward_boxes", "ps_prroi_pool",
+    "ps_prroi_pool_backward", "ps_prroi_pool_backward_boxes",
+]  # fmt: skip
+
 
 @documented(
     """{output}

@@ -18,6 +18,12 @@ if TYPE_CHECKING:
 else:
     from ._checks import _names as t
 
+__all__ = [
+    "multiscale_roi_align", "multiscale_roi_align_backward", "multiscale_roi_align_backward_boxes",
+    "multiscale_roi_align_rotated", "multiscale_roi_align_rotated_backward",
+    "multiscale_roi_align_rotated_backward_boxes",
+]  # fmt: skip
+
 _ROTATED = ROTATED | {"spatial_scale": "scales"}
 
 

@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 else:
     from ._checks import _names as t
 
+__all__ = [
+    "crop_and_resize", "crop_and_resize_backward", "crop_and_resize_backward_boxes",
+]  # fmt: skip
+
 _PIXELS = "(side - 1) ="  # which numbers of boxes are multiplied by, in place of spatial_scale
 _errors = errors_name(input="image", input_shape="image_shape", spatial_scale=_PIXELS)
 _CROPS = {"boxes": "normalised_boxes", "crop_size": "output_size"}

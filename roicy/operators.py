@@ -24,6 +24,13 @@ if TYPE_CHECKING:
 else:
     from ._checks import _names as t
 
+__all__ = [
+    "ps_roi_align", "ps_roi_align_backward", "ps_roi_align_backward_boxes", "ps_roi_pool",
+    "ps_roi_pool_backward", "roi_align", "roi_align_backward", "roi_align_backward_boxes",
+    "roi_align_max", "roi_align_max_backward", "roi_align_rotated", "roi_align_rotated_backward",
+    "roi_align_rotated_backward_boxes", "roi_pool", "roi_pool_backward",
+]  # fmt: skip
+
 
 @documented("{output}")
 def roi_align(

@@ -54,7 +54,7 @@ def related(full_name):
     for suffix, what in SUFFIXES.items():
         if hasattr(roicy, operator + suffix) and f"roicy.{operator}{suffix}" != full_name:
             yield f"roicy.{operator}{suffix}", what
-    on_tensors = Path(roicy.__file__).with_name("torch") / "__init__.py"
+    on_tensors = Path(roicy.__file__).with_name("torch") / "functions.py"
     if module != "roicy.torch" and f'"{operator}"' in on_tensors.read_text():
         yield f"roicy.torch.{operator}", "the operator on tensors, with its gradients"
 

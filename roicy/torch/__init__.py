@@ -26,22 +26,16 @@ from ._masks import label_map, label_segments, paste_masks, resize_masks
 from ._models import patch_mmcv, patch_transformers
 from ._patches import install, uninstall
 from ._torchvision import patch_torchvision
-from .functions import (
-    multiscale_roi_align, prroi_pool, ps_prroi_pool, ps_roi_align, ps_roi_pool, roi_align,
-    roi_align_max, roi_align_rotated, roi_pool,
-)  # fmt: skip
-from .modules import (
-    MultiScaleRoIAlign, PrRoIPool, PSPrRoIPool, PSRoIAlign, PSRoIPool, RoIAlign, RoIAlignRotated,
-    RoIPool,
-)  # fmt: skip
+from . import functions, modules
+from .functions import *
+from .modules import *
 
 __all__ = [
-    "MultiScaleRoIAlign", "PSPrRoIPool", "PSRoIAlign", "PSRoIPool", "PrRoIPool", "RoIAlign",
-    "RoIAlignRotated", "RoIPool", "deformable_attention", "install", "label_map", "label_segments",
-    "multiscale_roi_align", "paste_masks", "patch_mmcv", "patch_torchvision", "patch_transformers",
-    "prroi_pool", "ps_prroi_pool", "ps_roi_align", "ps_roi_pool", "resize_masks", "roi_align",
-    "roi_align_max", "roi_align_rotated", "roi_pool", "uninstall",
+    "deformable_attention", "install", "label_map", "label_segments", "paste_masks", "patch_mmcv",
+    "patch_torchvision", "patch_transformers", "resize_masks", "uninstall",
 ]  # fmt: skip
+__all__ += functions.__all__
+__all__ += modules.__all__
 
 _registered.update(
     (name, sys.modules[name]) for name in [*sys.modules] if name.startswith(f"{__name__}.")

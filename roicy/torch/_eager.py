@@ -58,9 +58,9 @@ def whole(value: Any) -> Any:
     return value
 
 
-def _checked(kind: str, name: str, value: Any) -> Any:
-    """Return a value of a type of a schema; the dispatcher would take some others for it."""
-    if kind == "bool" and value is not True and value is not False:
+def _checked(default: Any, name: str, value: Any) -> Any:
+    """Return a value of the type of a default; the dispatcher would take some others for it."""
+    if type(default) is bool and value is not True and value is not False:
         return _arguments.flag(name, value)
     return whole(value) if name == "sampling_ratio" else value
 
@@ -99,7 +99,7 @@ def pool(
         scales = _pair_of(spatial_scale)
     *values, num_threads = given
     named = zip(own.parameters.items(), values, strict=True)
-    parameters = [_checked(kind, parameter, value) for (parameter, kind), value in named]
+    parameters = [_checked(default, parameter, value) for (parameter, default), value in named]
     parameters.append(num_threads)
     if _onnx.is_exporting():
         scales = _pair_of(scales) if type(scales) is float else scales

@@ -143,9 +143,10 @@ def _pool_pyramid(
     octaves = torch.log2((sides[:, 0] * sides[:, 1]).sqrt() / canonical_scale)
     level = torch.floor(canonical_level + octaves + close) - finest
     index = level.clamp(0, last)[:, None, None, None]
-    parameters = (sampling_ratio, aligned, num_threads)
-    result = pool(OPERATORS["roi_align"], maps[0], rows, size, list(pairs[0]), *parameters)
+    own = OPERATORS["roi_align"]
+    parameters = (*own.completed((sampling_ratio, aligned)), num_threads)
+    result = pool(own, maps[0], rows, size, list(pairs[0]), *parameters)
     for i in range(1, last + 1):
-        pooled = pool(OPERATORS["roi_align"], maps[i], rows, size, list(pairs[i]), *parameters)
+        pooled = pool(own, maps[i], rows, size, list(pairs[i]), *parameters)
         result = torch.where(index == i, pooled, result)
     return result

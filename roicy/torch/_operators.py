@@ -16,6 +16,7 @@ from torch import Tensor
 import roicy
 
 from .. import _table
+from .._keywords import keywords_of
 from . import _tensors
 from ._tensors import pooled_type
 
@@ -75,20 +76,6 @@ _GIVEN: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "input_shape": ("SymInt[]", tuple),
     "input_shapes": ("SymInt[]", _shapes_of),
 }
-# Parameters after the scale.
-_SAMPLED = {"sampling_ratio": "int"}
-_ALIGNED = {**_SAMPLED, "aligned": "bool"}
-_PARAMETERS = {
-    "roi_align": _ALIGNED,
-    "roi_align_rotated": {**_ALIGNED, "clockwise": "bool"},
-    "roi_align_max": {**_ALIGNED, "products": "bool"},
-    "ps_roi_align": _SAMPLED,
-    "prroi_pool": {},
-    "ps_prroi_pool": {},
-    "ps_roi_pool": {},
-    "roi_pool": {},
-    "multiscale_roi_align": {**_ALIGNED, "canonical_scale": "float", "canonical_level": "int"},
-}
 
 
 class TorchOp:
@@ -106,14 +93,14 @@ class TorchOp:
         - of the largest pixels (grad_output, argmax, boxes, input_shape, num_threads)
         - of the largest samples (grad_output, input, boxes, *parameters)
     backward_boxes : (grad_output, input, boxes, *parameters) -> grad_boxes, or None
-    parameters : types in a schema of what follows the scale, but for num_threads
+    parameters : defaults of what follows the scale, but for num_threads
     maps, shapes : names of the arguments
     is_linear : whether it is linear in its input, of largest pixels where argmax is known
     by_bin : whether each bin reads channels of its own
     """
 
-    def __init__(self, name: str, parameters: dict[str, str]):
-        self.name, self.parameters = name, parameters
+    def __init__(self, name: str):
+        self.name, self.parameters = name, keywords_of(name)
         self.is_pyramid = name == "multiscale_roi_align"
         operator = _table.ROI_ALIGN if self.is_pyramid else getattr(_table, name.upper())
         self.numbers, self.by_bin = len(operator.box), operator.position_sensitive
@@ -123,7 +110,8 @@ class TorchOp:
         if self.is_pyramid:
             self.maps, self.shapes = "features", "input_shapes"
         # a pyramid has one scale or two for each level, one after the other
-        given = {"spatial_scale": "float[]" if self.is_pyramid else "float[2]", **parameters}
+        given = {"spatial_scale": "float[]" if self.is_pyramid else "float[2]"}
+        given |= {name: type(default).__name__ for name, default in self.parameters.items()}
         pooled, with_maps = (self.maps, "boxes", "output_size"), ("grad_output", self.maps, "boxes")
         self.pool_argmax: Any = None
         self.backward_boxes: Any = None
@@ -195,6 +183,10 @@ class TorchOp:
             arrays["spatial_scale"] = list(zip(scales, scales, strict=True))
         return arrays
 
+    def completed(self, parameters: Sequence[Any]) -> list[Any]:
+        """Return values of the first parameters, and defaults of the others."""
+        return [*parameters, *[*self.parameters.values()][len(parameters) :]]
+
     def pack(self, maps: Sequence[Tensor]) -> Any:
         """Return maps as the operators take them."""
         return list(maps) if self.is_pyramid else maps[0]
@@ -205,4 +197,6 @@ def unpack(value: Any) -> list[Any]:
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
-OPERATORS = {name: TorchOp(name, parameters) for name, parameters in _PARAMETERS.items()}
+_ROWS = [row for row in vars(_table).values() if isinstance(row, _table.Operator)]
+_NAMES = {row.name for row in _ROWS} - {"crop_and_resize"} | {"multiscale_roi_align"}
+OPERATORS = {name: TorchOp(name) for name in sorted(_NAMES)}

@@ -1,6 +1,7 @@
 """torchvision's own operators, computed by roicy.
 
-The kernels have the parameters of torchvision's schemas, by which its dispatcher calls them.
+The kernels have the parameters of torchvision's schemas, by which its dispatcher calls them, and
+those that only roicy has are left at their defaults.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ def _forward(own: TorchOp) -> Callable[..., Any]:
             # torchvision allows outputs without bins
             pooled = input.new_empty((rois.shape[0], input.shape[1], height, width))
             return (pooled, pooled.to(torch.int32)) if own.has_argmax else pooled
-        pooled = KERNELS[pool](input, rois, (height, width), scale, *parameters, None)
+        given = (input, rois, (height, width), scale, *own.completed(parameters))
+        pooled = KERNELS[pool](*given, None)
         if not own.by_bin:
             return pooled
         channels = torch.arange(input.shape[1], dtype=torch.int32)
@@ -51,7 +53,9 @@ def _backward(own: TorchOp) -> Callable[..., Tensor]:
             shape, parameters = rest[-4:], rest[:-4]
         elif grad.numel() == 0:
             return grad.new_zeros(shape)
-        read = (*second, rois, shape) if own.has_argmax else (rois, shape, scale, *parameters)
+        read = (*second, rois, shape)
+        if not own.has_argmax:
+            read = (rois, shape, scale, *own.completed(parameters))
         found: Tensor = KERNELS[own.backward](grad, *read, None)
         return found
 

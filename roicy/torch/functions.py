@@ -11,6 +11,11 @@ from torch.jit.annotations import BroadcastingList2
 
 from . import _docs, _eager, _script
 
+__all__ = [
+    "multiscale_roi_align", "prroi_pool", "ps_prroi_pool", "ps_roi_align", "ps_roi_pool",
+    "roi_align", "roi_align_max", "roi_align_rotated", "roi_pool",
+]  # fmt: skip
+
 if TYPE_CHECKING:  # TorchScript takes no nested lists of numbers
     Rows = Union[Tensor, Sequence[Sequence[float]]]
     Boxes = Union[Rows, Sequence[Rows]]

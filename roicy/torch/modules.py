@@ -12,6 +12,11 @@ from torch.nn.modules.utils import _pair
 
 from . import _docs, _eager, functions
 
+__all__ = [
+    "MultiScaleRoIAlign", "PSPrRoIPool", "PSRoIAlign", "PSRoIPool", "PrRoIPool", "RoIAlign",
+    "RoIAlignRotated", "RoIPool",
+]  # fmt: skip
+
 
 def _extra_repr(module: Any) -> str:
     # without a docstring, by which pages of modules would list it

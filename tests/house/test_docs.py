@@ -30,10 +30,14 @@ def public_names(module):
     """Return ``__all__`` of a module, which need not be importable here."""
     path = ROOT.joinpath(*module.split("."))
     path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    names = set()
     for statement in ast.parse(path.read_text()).body:
         if isinstance(statement, ast.Assign) and statement.targets[0].id == "__all__":
-            return set(ast.literal_eval(statement.value))
-    raise AssertionError(f"{module} has no __all__")
+            names.update(ast.literal_eval(statement.value))
+        elif isinstance(statement, ast.AugAssign):  # of the lists of its modules
+            names |= public_names(f"{module}.{statement.value.value.id}")
+    assert names, f"{module} has no __all__"
+    return names
 
 
 def test_functions_and_tensors():

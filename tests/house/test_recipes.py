@@ -12,7 +12,7 @@ from conftest import ROWS, UPRIGHT
 from problems import PARAMETERS
 
 import roicy
-from roicy.compat.onnx._ops import TABLE
+from roicy._keywords import keywords_of
 
 ROOT = Path(__file__).parents[2]
 pytestmark = pytest.mark.skipif(not (ROOT / "pyx").is_dir(), reason="the sources are not here")
@@ -22,14 +22,13 @@ RECORD = "see 'A constant' in pyx/README.md"
 GIVEN = ("input", "boxes", "output_size", "spatial_scale", "boxes_num", "layout", "out")
 COMMON = {*GIVEN, "num_threads", "features", "image_size"}
 KEYWORDS = {
-    name: {*inspect.signature(getattr(roicy, name)).parameters} - COMMON
+    name: [one for one in inspect.signature(getattr(roicy, name)).parameters if one not in COMMON]
     for name in [
         *(row.name for row in ROWS if row.name != "crop_and_resize"),
         "multiscale_roi_align",
     ]
     if hasattr(roicy, name)
 }
-OF_ARRAYS_ALONE = {"return_argmax"}  # which tensors and nodes do not return
 # Values that each keyword refuses: those of wrong types, and others
 WRONG = {
     "sampling_ratio": (("2", None, True), (2.5, np.float32(0.5), np.nan, 1e30, 2**31, -(2**40))),
@@ -41,7 +40,7 @@ WRONG = {
 
 def test_operators_have_functions_and_parameters():
     missing = [row.name for row in ROWS if not hasattr(roicy, row.name)]
-    assert not missing, f"roicy/__init__.py, {missing}: {OPERATOR}"
+    assert not missing, f"__all__ of their files, {missing}: {OPERATOR}"
     assert {row.name for row in UPRIGHT} == {*PARAMETERS}, f"tests/problems.py: {OPERATOR}"
 
 
@@ -52,13 +51,19 @@ def functions_of(file):
 
 
 def test_tensors_have_the_operators_of_arrays():
-    missing = KEYWORDS.keys() - functions_of("roicy/torch/functions.py").keys()
-    assert not missing, f"roicy/torch/functions.py, {missing}: {OPERATOR}"
+    """Their keywords come in the same order, which is that of `torch.ops.roicy`, too."""
+    functions = functions_of("roicy/torch/functions.py")
+    assert not KEYWORDS.keys() - functions.keys(), f"roicy/torch/functions.py: {OPERATOR}"
+    for name, of_arrays in KEYWORDS.items():
+        keywords = [one for one in of_arrays if one != "return_argmax"]  # which is of arrays alone
+        assert keywords == [*keywords_of(name)], f"roicy/_keywords.py, {name}: {KEYWORD}"
+        given = [one.arg for one in functions[name].args.args if one.arg not in COMMON]
+        assert given == keywords, f"roicy/torch/functions.py, {name}: {KEYWORD}"
 
 
 @pytest.mark.parametrize("name", KEYWORDS)
 def test_keywords_refuse_wrong_values(name):
-    assert KEYWORDS[name] <= {*WRONG}, f"WRONG of this file: {KEYWORD}"
+    assert {*KEYWORDS[name]} <= {*WRONG}, f"WRONG of this file: {KEYWORD}"
     x, scale = np.ones((1, 4, 6, 6), np.float32), 1.0
     if name == "multiscale_roi_align":
         x, scale = [x], [scale]
@@ -68,21 +73,6 @@ def test_keywords_refuse_wrong_values(name):
             for value in values:
                 with pytest.raises(error, match=f"^{keyword}: "):
                     getattr(roicy, name)(x, boxes, 2, scale, **{keyword: value})
-
-
-def test_tensors_have_the_keywords_of_arrays():
-    for name, function in functions_of("roicy/torch/functions.py").items():
-        names = {argument.arg for argument in function.args.args + function.args.kwonlyargs}
-        missing = KEYWORDS.get(name, set()) - names - OF_ARRAYS_ALONE
-        assert not missing, f"roicy/torch/functions.py, {name}: {KEYWORD}"
-
-
-def test_nodes_have_the_keywords_of_operators():
-    names = {name.replace("_", ""): name for name in KEYWORDS}
-    for (domain, node), versions in TABLE.items():
-        if domain == "roicy" and node.lower() in names:
-            missing = KEYWORDS[names[node.lower()]] - {*versions[1].attributes} - OF_ARRAYS_ALONE
-            assert not missing, f"roicy/compat/onnx/_ops.py, {node}: {KEYWORD}"
 
 
 def test_records_exist_once():

@@ -16,6 +16,7 @@ from ... import _table, masks, multiscale
 from ..._checks import _arguments, _boxes, _levels
 from ..._checks._names import errors_name
 from ..._kernels import plan
+from ..._keywords import keywords_of
 from . import Pooling, _crop_and_resize, _max_roi_pool, _one_of, _roi_align, _roi_align_rotated
 from ._node import Masks, Node, of_levels
 
@@ -104,31 +105,39 @@ def _roi_align_10(**given: Any) -> Pooling:
     return _roi_align("output_half_pixel", **given)
 
 
-def _pooling(operator: _table.Operator, rule: Any) -> Callable[..., Any]:
-    """Return what prepares an operator of roicy, whose attributes are named as its arguments.
+def _attributes_of(name: str) -> Attributes:
+    """Return the keywords of an operator of roicy as attributes, which know no bool."""
+    return {
+        name: int(default) if isinstance(default, bool) else default
+        for name, default in keywords_of(name).items()
+    }
 
-    rule: of the operator, or what makes it of the parameters that it has.
+
+def _of_roicy(operator: _table.Operator, rule: Any) -> OnnxOp:
+    """Return an operator of roicy, whose attributes are named as its keywords.
+
+    rule: of the operator, or what makes it of the keywords that it has.
     """
+    keywords = keywords_of(operator.name)
 
     def prepare(**given: Any) -> Pooling:
         scale = given["spatial_scale"]  # or two, (vertical, horizontal)
         scales = scale[0] if len(scale) == 1 else tuple(scale)
         _arguments.spatial_scale(scales)
-        flags = {name: bool(given[name]) for name in given if name not in (*SAMPLED, "products")}
-        counts = {name: given[name] for name in given if name == "sampling_ratio"}
-        made = rule(**counts, **flags) if counts or flags else rule
-        return Pooling(operator, made, _size(given), scales, bool(given.get("products")))
+        values = {
+            name: type(default)(given.get(name, default)) for name, default in keywords.items()
+        }
+        products = bool(values.pop("products", False))
+        made = rule(**values) if values else rule
+        return Pooling(operator, made, _size(given), scales, products)
 
-    return prepare
-
-
-_roicy_roi_align = _pooling(_table.ROI_ALIGN, _table.sampled)
-_roicy_roi_align_max = _pooling(_table.ROI_ALIGN_MAX, _table.single_samples)
+    shape = _divided if operator.position_sensitive else _pooled
+    return OnnxOp(prepare, {**POOL, **_attributes_of(operator.name)}, shape)
 
 
 def _mmcv_roi_align(mode: str, **given: Any) -> Callable[..., Any]:
     mean = _one_of("mode", mode, ("avg", "max")) == "avg"
-    pooling: Callable[..., Any] = (_roicy_roi_align if mean else _roicy_roi_align_max)(**given)
+    pooling: Callable[..., Any] = _ROICY["RoIAlign" if mean else "RoIAlignMax"].prepare(**given)
     return pooling
 
 
@@ -203,13 +212,9 @@ def _pasted(arrays: Arrays, given: Attributes) -> Shape:
 
 BINS = {"output_height": 1, "output_width": 1}
 POOL = {**BINS, "spatial_scale": [1.0]}
-SAMPLED = {**POOL, "sampling_ratio": 0}
 ROTATED = {**BINS, "sampling_ratio": 0, "spatial_scale": 1.0}
 WITH_MODE = {**ROTATED, "mode": "avg"}
-LEVELS = {
-    **BINS, "scales": list, "sampling_ratio": 0, "aligned": 0, "canonical_scale": 224.0,
-    "canonical_level": 4,
-}  # fmt: skip
+LEVELS = {**BINS, "scales": list, **_attributes_of("multiscale_roi_align")}
 EXTRACTED = {
     "output_size": 7, "sampling_ratio": 2, "aligned": 0, "pyramid_scales": [4, 8, 16, 32, 64],
     # OpenVINO reads none of these any more.
@@ -242,20 +247,21 @@ _CROP_AND_RESIZE = OnnxOp(
     ), inputs=4,
 )  # fmt: skip
 _MMCV = {
-    "MMCVRoiAlign": OnnxOp(_mmcv_roi_align, {**SAMPLED, "mode": "avg", "aligned": 1}),
+    "MMCVRoiAlign": OnnxOp(
+        _mmcv_roi_align, {**POOL, "sampling_ratio": 0, "mode": "avg", "aligned": 1}
+    ),
     "MMCVRoIAlignRotated": OnnxOp(_roi_align_rotated, {**ROTATED, "aligned": 1, "clockwise": 0}),
 }
 _ROICY = {
-    "RoIAlign": OnnxOp(_roicy_roi_align, {**SAMPLED, "aligned": 0}),
-    "RoIAlignMax": OnnxOp(_roicy_roi_align_max, {**SAMPLED, "aligned": 0, "products": 0}),
-    "PSRoIAlign": OnnxOp(
-        _pooling(_table.PS_ROI_ALIGN, functools.partial(_table.sampled, aligned=True)), SAMPLED,
-        _divided,
+    "RoIAlign": _of_roicy(_table.ROI_ALIGN, _table.sampled),
+    "RoIAlignMax": _of_roicy(_table.ROI_ALIGN_MAX, _table.single_samples),
+    "PSRoIAlign": _of_roicy(
+        _table.PS_ROI_ALIGN, functools.partial(_table.sampled, aligned=True)
     ),
-    "PrRoIPool": OnnxOp(_pooling(_table.PRROI_POOL, _table.INTEGRATED), POOL),
-    "PSPrRoIPool": OnnxOp(_pooling(_table.PS_PRROI_POOL, _table.INTEGRATED), POOL, _divided),
-    "PSRoIPool": OnnxOp(_pooling(_table.PS_ROI_POOL, _table.UNIFORM), POOL, _divided),
-    "RoIPool": OnnxOp(_pooling(_table.ROI_POOL, _table.QUANTISED), POOL),
+    "PrRoIPool": _of_roicy(_table.PRROI_POOL, _table.INTEGRATED),
+    "PSPrRoIPool": _of_roicy(_table.PS_PRROI_POOL, _table.INTEGRATED),
+    "PSRoIPool": _of_roicy(_table.PS_ROI_POOL, _table.UNIFORM),
+    "RoIPool": _of_roicy(_table.ROI_POOL, _table.QUANTISED),
     "MultiScaleRoIAlign": OnnxOp(
         _multiscale, LEVELS, lambda arrays, given: _of_boxes(*arrays[:2], _size(given)),
         of_levels=True,
