@@ -37,6 +37,8 @@ cdef extern from "<Python.h>":
 cdef enum:
     BRIEF = 100000                 # nanoseconds of a call that keeps Python's lock      # R491
     FEW_TASKS = 64                 # that are believed to be brief for longer          # no record
+    BYTES = 5                      # that are cleared or given back in a nanosecond      # no record
+    BRIEF_TURNS = 2048             # of a loop that makes Python's objects               # no record
 
 
 cdef struct Team:                  # who carries out the tasks of one call
@@ -65,6 +67,22 @@ cdef inline void start_team(Team *team) noexcept nogil:
     team.parallel_for, team.context, team.steps_aside, team.state = pool_for, NULL, False, NULL
     team.since, team.keeps_lock, team.tasks = 0, False, 0
     team.looks_for_signals, team.until = True, milliseconds() + LOOK_EVERY
+
+
+cdef inline PyThreadState *give_lock_for(double cost) noexcept nogil:
+    """Give Python's lock up for work of so many nanoseconds; NULL if it is brief."""
+    return give_lock() if cost > BRIEF else NULL
+
+
+cdef inline void take_lock_again(PyThreadState *state) noexcept nogil:
+    if state != NULL:
+        take_lock(state)
+
+
+cdef inline void let_others(Py_ssize_t turn) noexcept:
+    """Let other threads have Python's lock in some turns of a long loop."""
+    if turn % BRIEF_TURNS == BRIEF_TURNS - 1:
+        take_lock(give_lock())
 
 
 cdef inline int look_for_signals(Team *team) noexcept nogil:

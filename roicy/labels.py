@@ -519,19 +519,20 @@ class Call:
         several = isinstance(limits, (list, tuple))
         if several and len(limits) != count:
             raise ValueError(f"threshold: {len(limits)} numbers, expected {count}, one for a mask")
-        kind = self.computed.type
+        numbers = limits if several else [threshold]
+        found = np.empty(len(numbers), self.computed)
         with np.errstate(all="ignore"):  # what is beyond the type is infinite
-            numbers = limits if several else [threshold]
-            found = [kind(_arguments.number("threshold", one)) for one in numbers]
-            for one in found:
-                if not np.isfinite(one):
-                    raise ValueError(
-                        f"threshold: {threshold!r}, expected a finite {self.computed.name}"
-                    )
-            least = np.nextafter(found, kind(np.inf)).astype(np.float64)
+            for i, one in enumerate(numbers):
+                found[i] = _arguments.number("threshold", one)
+            if not np.isfinite(found).all():
+                raise ValueError(
+                    f"threshold: {threshold!r}, expected a finite {self.computed.name}"
+                )
+            least = np.nextafter(found, self.computed.type(np.inf)).astype(np.float64)
         self.thresholds = least if several else None
         self.weights = np.ones(len(labels), self.computed)
-        self.names = np.array([(one, below) for one in labels], dtype=np.int64)
+        self.names = np.full((len(labels), 2), below, np.int64)
+        self.names[:, 0] = labels
         self.bounded, self.threshold = True, 0.0 if several else float(least[0])
 
     def paint(self, out: np.ndarray, threads: int) -> None:
@@ -588,21 +589,26 @@ def corners(box: Any, shown: tuple[int, ...]) -> tuple[float, ...]:
     return x1, y1, x2, y2
 
 
-def whole_numbers(name: str, given: Any, count: int) -> list[int]:
+# Arrays are filled number by number, since NumPy keeps Python's lock for the whole of a list.
+def whole_numbers(name: str, given: Any, count: int) -> np.ndarray:
     """Return `count` integers."""
     given = _arguments.items(name, given)
     if not isinstance(given, (list, tuple, range)) or len(given) != count:
         raise ValueError(f"{name}: {given!r}, expected {count} integers, one for each class")
-    return [_arguments.integer(f"{name}[{i}]", one, *INT64) for i, one in enumerate(given)]
+    found = np.empty(count, np.int64)
+    for i, one in enumerate(given):
+        found[i] = _arguments.integer(f"{name}[{i}]", one, *INT64)
+    return found
 
 
-def shares(name: str, given: Any, count: int) -> list[float]:
+def shares(name: str, given: Any, count: int) -> np.ndarray:
     """Return `count` numbers from 0 to 1."""
     given = _arguments.items(name, given)
     if not isinstance(given, (list, tuple, range)) or len(given) != count:
         raise ValueError(f"{name}: {given!r}, expected {count} numbers, one for each class")
-    found = [_arguments.number(f"{name}[{i}]", one) for i, one in enumerate(given)]
-    for i, one in enumerate(found):
-        if not 0 <= one <= 1:
-            raise ValueError(f"{name}[{i}]: {one!r}, expected a number from 0 to 1")
+    found = np.empty(count)
+    for i, one in enumerate(given):
+        found[i] = share = _arguments.number(f"{name}[{i}]", one)
+        if not 0 <= share <= 1:
+            raise ValueError(f"{name}[{i}]: {share!r}, expected a number from 0 to 1")
     return found

@@ -167,7 +167,7 @@ def paint_masks(
     call = enlarged.Call(masks, "NCHW", "masks")
     call.place(size, via, box, ("bilinear", align_corners))
     count = call.maps.shape[1]
-    names = range(1, count + 1)
+    names = np.arange(1, count + 1)
     if labels is not None:
         names = enlarged.whole_numbers("labels", labels, count)
     call.limit(threshold, names, _arguments.integer("background", background, *enlarged.INT64))

@@ -35,6 +35,11 @@ cdef enum:
     PARTIAL_SUMS_BYTES = 16 << 20  # of the gradients of the boxes of a step            # no record
 
 
+cdef inline Py_ssize_t bytes_of(const Call *call) noexcept nogil:
+    """Roughly how much memory a call has, but for its tables, which are bounded."""
+    return call.tasks.room * sizeof(Task) + call.boxes.room * call.boxes.width * sizeof(double)
+
+
 cdef inline void end(Call *call) noexcept nogil:
     """Give back the memory of a call, which may have failed at any place."""
     cdef Py_ssize_t i

@@ -16,7 +16,7 @@ import numpy as np
 
 from arrays cimport Array, Span, span_of
 from call.buffers cimport has_buffer, lies_apart, put_channels_first, read_buffer
-from call.call cimport begin, compute, end, next_step
+from call.call cimport begin, bytes_of, compute, end, next_step
 from call.copies cimport copied_tables
 from call.cost cimport nanoseconds_of_call
 from call.describe cimport (
@@ -33,7 +33,8 @@ from plan.structs cimport (FORWARD, GRAD_BOXES, GRAD_INPUT, MAX_PIXEL, MAX_PIXEL
                            MAX_SAMPLE_GRAD, Boxes, Call, LevelJob, Map)
 from roicy._kernels.isa cimport tables
 from simd.structs cimport Strides, small_size
-from threads cimport Team, run_call, start_team
+from threads cimport (BYTES, PyThreadState, Team, give_lock_for, let_others, run_call,
+                      start_team, take_lock_again)
 
 from roicy._checks import _arguments, _boxes, _levels, _names
 from roicy._machine import _threads
@@ -218,6 +219,7 @@ cdef int take_boxes(Plan plan, boxes, counts) except -1:
     if type(boxes) is tuple:
         plain = plain and len(boxes) == images
         for n in range(images if plain else 0):
+            let_others(n)
             plain = plain and take_rows(plan, boxes[n], n, scale)
     elif plain:
         plain = take_rows(plan, boxes, -1, scale)
@@ -449,8 +451,11 @@ cdef class Plan:
         warn_of_boxes(self)
 
     def __dealloc__(self):
+        cdef PyThreadState *state
         release_maps(self)
+        state = give_lock_for(bytes_of(&self.call) / BYTES)
         end(&self.call)
+        take_lock_again(state)
         free(self.buffers)
 
     # What the front end wants to know

@@ -1,12 +1,11 @@
 """Buffers of arrays, and memory.  Both are there for as long as a list is."""
 from cpython.buffer cimport PyBUF_FULL_RO, Py_buffer, PyBuffer_Release, PyObject_GetBuffer
-from cpython.bytes cimport PyBytes_AsString, PyBytes_FromStringAndSize
-from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
-from libc.stdlib cimport calloc, free
-from libc.string cimport memset, strchr
+from cpython.pycapsule cimport (PyCapsule_GetContext, PyCapsule_GetPointer, PyCapsule_New,
+                                PyCapsule_SetContext)
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport strchr
 
-cdef enum:
-    BRIEF_BYTES = 1 << 19          # that are cleared without giving up the lock         # no record
+from threads cimport BYTES, PyThreadState, give_lock_for, take_lock_again
 
 
 cdef inline void give_back(object capsule) noexcept:
@@ -46,18 +45,25 @@ cdef inline Py_buffer *buffer_of(list kept, array, const char *kinds, int itemsi
     return view
 
 
+cdef inline void free_memory(object capsule) noexcept:
+    cdef void *memory = PyCapsule_GetPointer(capsule, NULL)
+    cdef PyThreadState *state = give_lock_for(<Py_ssize_t>PyCapsule_GetContext(capsule) / BYTES)
+    free(memory)
+    take_lock_again(state)
+
+
 cdef inline char *memory_of(list kept, Py_ssize_t size, bint cleared) except NULL:
-    """Memory, as bytes that nobody else sees: where it lacks, Python complains of a bytearray."""
-    cdef char *memory
+    """Memory that is kept by a capsule."""
+    cdef PyThreadState *state = give_lock_for(size / BYTES)
+    cdef void *memory = calloc(size + 1, 1) if cleared else malloc(size + 1)
+    take_lock_again(state)
+    if memory == NULL:
+        raise MemoryError(f"no {size} bytes of scratch for a call")
     try:
-        block = PyBytes_FromStringAndSize(NULL, size)
+        capsule = PyCapsule_New(memory, NULL, free_memory)
     except MemoryError:
-        raise MemoryError(f"no {size} bytes of scratch for a call") from None
-    kept.append(block)
-    memory = PyBytes_AsString(block)
-    if cleared and size > BRIEF_BYTES:
-        with nogil:
-            memset(memory, 0, size)
-    elif cleared:
-        memset(memory, 0, size)
-    return memory
+        free(memory)
+        raise
+    PyCapsule_SetContext(capsule, <void*>size)
+    kept.append(capsule)
+    return <char*>memory

@@ -7,7 +7,7 @@ from images.buffers cimport buffer_of, memory_of
 from images.structs cimport BYTE, YUV_SPARE, Frame, Plane, Yuv
 from images.table cimport ImageTable
 from simd.structs cimport Source
-from threads cimport Team, run_tasks
+from threads cimport Team, let_others, run_tasks
 from tuning cimport TASKS_PER_THREAD
 
 cdef enum:
@@ -46,6 +46,7 @@ cdef inline Frame *frames_of(list kept, given, Yuv *yuv) except NULL:
     elif kind != BYTE:
         size = 4 if kind == c'f' else 2
     for j, array in enumerate(given.arrays):
+        let_others(j)
         view = buffer_of(kept, array, b"BHf", size)
         for n in range(view.shape[0]):
             frame = frames + i + n

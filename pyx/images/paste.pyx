@@ -15,21 +15,24 @@ import numpy as np
 from arrays cimport Array, number_in
 from errors cimport NO_MEMORY, Error, fail, last_error
 from forms cimport form_of
-from images.buffers cimport buffer_of
+from images.buffers cimport buffer_of, memory_of
 from images.places cimport Placing, place_masks
+from images.runs cimport code_of, free_texts
 from images.structs cimport (REACHED, REAL_VALUES, MaskLines, Masks, Place, Prototypes,
                              Runs, runs_add, runs_add_pixels, runs_end)
 from images.table cimport ImageTable
 from roicy._kernels.isa cimport tables
 from simd.structs cimport real, stream_fence
 from simd.table cimport Simd
-from threads cimport BRIEF, Team, run_call, run_tasks
+from threads cimport (BRIEF, PyThreadState, Team, give_lock_for, run_call, run_tasks,
+                      take_lock_again)
 from tuning cimport STREAM_BYTES, TASKS_PER_THREAD
 
 cdef enum:
     PASTE_TASK_BYTES = 1 << 20     # of images, at least, that a task of a mask writes  # no record
     PASTE_TASK_PIXELS = 1 << 25    # at most: a quarter of a second                     # no record
     SMALL_PIXELS = 1 << 16         # of all images: BRIEF                                # no record
+    PLACE = 160                    # nanoseconds that the place of a mask takes          # no record
 
 
 cdef enum:
@@ -380,18 +383,21 @@ def places(boxes, bint single, rule, Py_ssize_t mask_width, shape):
     made, corners = np.empty((len(boxes), 8), np.int64), np.empty((len(boxes), 4))
     cdef int64_t[:, ::1] places = made
     cdef double[:, ::1] numbers = corners
-    cdef Py_ssize_t k
+    cdef Py_ssize_t k, count = len(boxes), wrong
     cdef int i, form
+    cdef PyThreadState *state
     if boxes.itemsize == sizeof(float):
         rows = rows_of[float](boxes)
     else:
         rows = rows_of[double](boxes)
-    for k in range(len(boxes)):
+    state = give_lock_for(PLACE * <double>count)
+    for k in range(count):
         for i in range(4):
             numbers[k, i] = number_in(&rows, k, i)
-    form = form_of(&numbers[0, 0], len(boxes), shape[0], shape[1])
-    return made, corners, place_masks(&placing, &rows, single, <Place*>&places[0, 0],
-                                      &numbers[0, 0]), form
+    form = form_of(&numbers[0, 0], count, placing.extent[1], placing.extent[0])
+    wrong = place_masks(&placing, &rows, single, <Place*>&places[0, 0], &numbers[0, 0])
+    take_lock_again(state)
+    return made, corners, wrong, form
 
 
 def form(const double[:, ::1] boxes, shape):
@@ -459,22 +465,16 @@ def codes(masks, places, corners, rule, shape, int threads):
 
     masks: (K, w, h), transposed, or prototypes.Mixed, else as for `images`; shape: (H, W).
     """
+    cdef list kept = []
     cdef Paste paste
     cdef Py_ssize_t k, count = len(places)
     begin(&paste)
     paste.masks.values, paste.masks.along_y = REACHED, True
     set_masks(&paste, masks, places, corners, rule)
     paste.height, paste.width = shape
-    paste.codes = <Runs*>calloc(count, sizeof(Runs))
-    if paste.codes == NULL:
-        raise MemoryError(f"no memory for {count} run-length codes")
+    paste.codes = <Runs*>memory_of(kept, count * sizeof(Runs), True)
     try:
         run(&paste, count, threads)
-        for k in range(count):
-            if paste.codes[k].lacks_memory:
-                raise MemoryError(f"no memory for the run-length code of mask {k}")
-        return [paste.codes[k].text[:paste.codes[k].used] for k in range(count)]
+        return [code_of(paste.codes, k) for k in range(count)]
     finally:
-        for k in range(count):
-            free(paste.codes[k].text)
-        free(paste.codes)
+        free_texts(paste.codes, count)

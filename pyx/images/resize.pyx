@@ -6,7 +6,7 @@ their columns reach, and are then resized along x.  Either way output columns ar
 what is kept fits a level 2 cache.
 """
 from cpython.buffer cimport Py_buffer
-from cpython.bytes cimport PyBytes_AsString
+from cpython.pycapsule cimport PyCapsule_GetPointer
 from cpython.exc cimport PyErr_CheckSignals
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, int64_t, uint8_t
@@ -22,7 +22,7 @@ from images.structs cimport (RESIZE_BITS, RESIZE_ROWS, Frame, ResizeAxis, Resize
 from images.table cimport ImageTable
 from roicy._kernels.isa cimport tables
 from simd.structs cimport ASSERT
-from threads cimport BRIEF, Team, run_call, run_tasks
+from threads cimport BRIEF, Team, let_others, run_call, run_tasks
 
 cdef enum:
     RESIZE_TASKS = 2               # tasks of a thread where there are few boxes        # no record
@@ -372,7 +372,7 @@ cdef int for_pixels(
 
 def taps_of(int32_t extent, double low, double high, int32_t count, int filter, bint wide):
     """Return how many taps an output pixel of an axis has at most, the bits after the point of
-    weights, whether these are wide, and all spans and pairs of taps.
+    weights, whether these are wide, and capsules of all spans and pairs of taps.
 
     The pixels from `low` to `high` of `extent` become `count`.  filter: of filters.pxd; wide:
     whether weights are Pillow's, and not PyTorch's.
@@ -410,8 +410,8 @@ cdef int set_axis(ResizeAxis *axis, int32_t count, int64_t table, list axis_tabl
     axis.count, axis.taps, axis.spans, axis.pairs = count, 0, NULL, NULL
     if table >= 0:
         axis.taps, axis.bits, axis.wide, spans, pairs = axis_tables[table]
-        axis.spans = <const int32_t*>PyBytes_AsString(spans)
-        axis.pairs = <const ResizePair*>PyBytes_AsString(pairs)
+        axis.spans = <const int32_t*>PyCapsule_GetPointer(spans, NULL)
+        axis.pairs = <const ResizePair*>PyCapsule_GetPointer(pairs, NULL)
     return 0
 
 
@@ -428,6 +428,7 @@ cdef double set_pictures(
     cdef double stored = <double>job.height * job.width * max(job.target.repeats, 1)
     job.pictures = picture
     for k in range(job.count):
+        let_others(k)
         picture.frame = region.frame = frames + rows[k, 0]
         picture.at_y, picture.at_x = rows[k, 1], rows[k, 2]
         set_axis(&picture.y, <int32_t>rows[k, 3], rows[k, 5], axis_tables)

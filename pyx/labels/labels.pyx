@@ -11,13 +11,14 @@ from libc.string cimport memset
 
 from errors cimport NO_MEMORY, Error, fail, last_error
 from images.buffers cimport buffer_of, memory_of
+from images.runs cimport code_of, free_texts
 from images.structs cimport Runs
 from labels.structs cimport (LABELS_PAD, LABELS_TOGETHER, Codes, Labels, LabelsAxis, LabelsPart,
                              Region, codes_add, labels_scratch, labels_set_tile,
                              regions_add_rows, regions_join)
 from labels.table cimport LabelTable
 from roicy._kernels.isa cimport tables
-from threads cimport BRIEF, Team, look_for_signals, run_call, run_tasks
+from threads cimport BRIEF, Team, let_others, look_for_signals, run_call, run_tasks
 from tuning cimport TASKS_PER_THREAD
 
 cdef enum:
@@ -25,7 +26,6 @@ cdef enum:
     CLASSES = 10                   # that cost a pixel as much as reading a number # no record
     CLASS = 20                     # numbers that are read in the time of a class # no record
     MASK = 800                     # and in the time of a mask that is painted # no record
-    REGIONS_AT_ONCE = 2048         # that are made Python's without giving up the lock   # no record
     TASK_NUMBERS = 1 << 30         # that are compared by a task at most: 0.2 s          # no record
     AXIS_PIXELS = 1 << 22          # of an axis at once: 0.1 s                           # no record
     SUMS = 4                       # pixels that are coded in the time of one with a sum # no record
@@ -297,36 +297,20 @@ cdef void set_parts(Job *job, int threads) noexcept nogil:
     job.parts = min(job.parts, job.call.y.pixels)
 
 
-cdef int count_region(Py_ssize_t *made) except -1:
-    """Let other threads have Python's lock now and then."""
-    made[0] += 1
-    if made[0] % REGIONS_AT_ONCE == 0:
-        with nogil:
-            pass
-    return 0
-
-
-cdef list made_regions(const Job *job, Py_ssize_t image, Py_ssize_t *made):
+cdef list made_regions(const Job *job, Py_ssize_t image):
     """Return (label, area, x0, y0, x1, y1, code or None) of the labels of an image."""
     cdef list found = []
     cdef Region region
     cdef Py_ssize_t label, part
     for label in range(job.regions):
-        count_region(made)
+        let_others(image * job.regions + label)
         memset(&region, 0, sizeof(region))
         for part in range(image * job.parts, (image + 1) * job.parts):
             regions_join(&region, job.counted + part * job.regions + label)
         if region.area:
-            code = code_of(job, image * job.regions + label) if job.codes.count else None
+            code = code_of(job.codes.runs, image * job.regions + label) if job.codes.count else None
             found.append((label, region.area, region.x0, region.y0, region.x1, region.y1, code))
     return found
-
-
-cdef bytes code_of(const Job *job, Py_ssize_t i):
-    cdef const Runs *runs = job.codes.runs + i
-    if runs.lacks_memory:
-        raise MemoryError(f"no memory for run-length code {i}")
-    return runs.text[:runs.used]
 
 
 cdef int set_codes(Job *job, list kept, int count) except -1:
@@ -335,18 +319,6 @@ cdef int set_codes(Job *job, list kept, int count) except -1:
     job.codes.count = count
     job.codes.runs = <Runs*>memory_of(kept, all_ * sizeof(Runs), True)
     job.codes.ends = <int64_t*>memory_of(kept, all_ * sizeof(int64_t), True)
-    return 0
-
-
-cdef int free_codes(Job *job) except -1:
-    cdef Py_ssize_t i, count = job.images * job.codes.count, stop = 0
-    while stop < count:
-        i, stop = stop, min(stop + REGIONS_AT_ONCE, count)
-        for i in range(i, stop):
-            free(job.codes.runs[i].text)
-        if stop < count:
-            with nogil:
-                pass
     return 0
 
 
@@ -402,7 +374,7 @@ def compute(maps, axes, rule, outs, regions, int threads):
     cdef list kept = []
     cdef Job job
     cdef Labels *call = &job.call
-    cdef Py_ssize_t i, made = 0
+    cdef Py_ssize_t i
     set_call(&job, kept, maps, axes, rule)
     cdef Py_buffer *view = buffer_of(kept, outs[0], b"BbHhIiLlQq", 0)
     call.out, call.itemsize = <char*>view.buf, view.itemsize
@@ -421,9 +393,9 @@ def compute(maps, axes, rule, outs, regions, int threads):
         set_codes(&job, kept, <int>job.regions)
     try:
         run(&job, maps.numbers.size, threads)
-        return [made_regions(&job, i, &made) for i in range(job.images)]
+        return [made_regions(&job, i) for i in range(job.images)]
     finally:
-        free_codes(&job)
+        free_texts(job.codes.runs, job.images * job.codes.count)
 
 
 def paint(maps, axes, rule, out, int threads):
@@ -469,7 +441,7 @@ def stored_codes(masks, int threads):
 
 
 cdef list coded(Job *job, list kept, Py_ssize_t numbers, int threads):
-    cdef Py_ssize_t i, y, made = 0
+    cdef Py_ssize_t i, y
     cdef double total
     cdef Region *one
     cdef list found = []
@@ -479,11 +451,11 @@ cdef list coded(Job *job, list kept, Py_ssize_t numbers, int threads):
     try:
         run(job, numbers, threads)
         for i in range(job.images):
-            count_region(&made)
             total, one = 0, job.codes.regions + i
             for y in range(job.call.y.pixels if job.call.sums != NULL else 0):
                 total += job.call.sums[i * job.call.y.pixels + y]
-            found.append((code_of(job, i), one.area, one.x0, one.y0, one.x1, one.y1, total))
+            code = code_of(job.codes.runs, i)
+            found.append((code, one.area, one.x0, one.y0, one.x1, one.y1, total))
         return found
     finally:
-        free_codes(job)
+        free_texts(job.codes.runs, job.images)

@@ -19,6 +19,7 @@ from ._names import BOXES, BOXES_NUM, INPUT, SPATIAL_SCALE, can_be_given, warn
 # What NumPy reads in a list as it stands; all else is taken by itself.
 PLAIN = (list, tuple, np.generic, int, float, str, type(None))
 NO_NUMBERS = "bOUSc"  # kinds of NumPy's types
+ROWS_AT_ONCE = 4096  # of lists that NumPy reads: 1 ms
 
 
 def box_counts(value: Any, box_count: int, image_count: int) -> list[int]:
@@ -119,11 +120,17 @@ def boxes_array(name: str, value: Any) -> np.ndarray:
     return value if value.dtype.isnative else value.astype(dtype)
 
 
+def array_of(rows: list[Any]) -> np.ndarray:
+    """Return an array of a list, which is read in parts: NumPy keeps Python's lock meanwhile."""
+    parts = [np.asarray(rows[k : k + ROWS_AT_ONCE]) for k in range(0, len(rows), ROWS_AT_ONCE)]
+    return np.concatenate(parts) if len(parts) > 1 else np.asarray(parts[0] if parts else rows)
+
+
 def _listed(name: str, rows: list[Any]) -> np.ndarray:
     """Return an array of rows of numbers, or raise the error of the first row that is none."""
     if _are_of_numbers(rows):
         try:
-            array = np.asarray(rows) if rows else np.empty((0, 4))
+            array = array_of(rows) if rows else np.empty((0, 4))
         except ValueError:
             pass  # its rows differ in length, which is found below
         else:
@@ -149,7 +156,9 @@ def _are_of_numbers(rows: list[Any]) -> bool:
     """Whether rows are numbers, arrays of numbers, or lists of these or of lists."""
     lists = [row for row in rows if isinstance(row, (list, tuple))]
     arrays = [row for row in rows if isinstance(row, np.ndarray)]
-    types = set(map(type, itertools.chain.from_iterable(lists)))
+    types: set[type] = set()
+    for k in range(0, len(lists), ROWS_AT_ONCE):  # Python keeps its lock for the whole of a map
+        types.update(map(type, itertools.chain.from_iterable(lists[k : k + ROWS_AT_ONCE])))
     if np.ndarray in types:
         inner = [item for item in itertools.chain.from_iterable(lists) if type(item) is np.ndarray]
         if not all(item.ndim for item in inner):

@@ -16,7 +16,7 @@ KEPT = 64  # axes whose taps are kept
 MOST_TAPS = 1 << 16  # of an axis that is kept: half a megabyte
 PIXELS_AT_ONCE = 1 << 14  # that are multiplied by alpha together
 
-Taps = tuple[int, int, bool, bytes, bytes]
+Taps = tuple[int, int, bool, object, object]  # the last ones are capsules
 
 
 def taps(extent: int, low: float, high: float, count: int, filter: int, wide: bool) -> Taps:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from .._checks import _arguments
+from .._checks import _arguments, _boxes
 from .._kernels import resize as _resize
 from .._machine import _memory, _threads
 from . import arguments, filters
@@ -29,7 +29,6 @@ ARITHMETICS = ("pillow", "torch")
 PILLOWS = {1: "lanczos", 2: "bilinear", 3: "bicubic", 4: "box", 5: "hamming"}  # its numbers
 KEPT = 64  # tables of bytes that are kept
 MOST_CHANNELS, AT_ONCE = 16, 4  # that a frame may have, and that the kernels take
-ROWS_AT_ONCE = 4096  # of boxes, that become numbers of Python together
 MOST = _arguments.MOST_BINS  # a side of what is resized, and how far it may lie off the result
 
 
@@ -249,8 +248,8 @@ def _read(
         MOST_CHANNELS,
     )  # fmt: skip
     if whole:
-        each = [[(0, 0, *one.shape[2:0:-1])] * len(one) for one in _planes(given)]
-        values = np.array([*itertools.chain(*each)], np.float64).reshape(-1, 4)
+        values = np.zeros((given.count, 4))
+        values[:, 2:] = _sizes(given)[:, ::-1]
         of_frames = arguments.Boxes("upright", values, np.arange(given.count, dtype=np.int32))
     if given.kind not in "BY":
         name = np.dtype(given.kind if given.kind != "H" else "uint16").name
@@ -336,7 +335,7 @@ def _padded(
     frames, arrays = [frame for array in given.arrays for frame in array], []
     corners = np.rint(np.clip(rows.values, -MOST, MOST)).astype(np.int64)
     for k, (image, (x1, y1, x2, y2)) in enumerate(
-        zip(rows.images.tolist(), corners.tolist(), strict=True)
+        zip(rows.images.tolist(), _listed(corners), strict=True)
     ):
         frame = frames[image]
         height, width = frame.shape[:2]
@@ -348,12 +347,13 @@ def _padded(
         if inner.shape[:2] != (y2 - y1, x2 - x1):
             inner = _surrounded(inner, (y2 - y1, x2 - x1), (top - y1, left - x1), colour)
         arrays.append(inner[None])
-    whole = np.array([(0, 0, *one.shape[2:0:-1]) for one in arrays], np.float64).reshape(-1, 4)
     planar = given.planar and all(one.strides[2] == 1 for one in arrays)
     if not planar:
         arrays = [one if one.strides[3] == 1 else np.ascontiguousarray(one) for one in arrays]
     given = given._replace(arrays=tuple(arrays), count=len(arrays), planar=planar)
-    return given, arguments.Boxes("upright", whole, np.arange(len(arrays), dtype=np.int32))
+    whole = np.zeros((given.count, 4))
+    whole[:, 2:] = _sizes(given)[:, ::-1]
+    return given, arguments.Boxes("upright", whole, np.arange(given.count, dtype=np.int32))
 
 
 def _surrounded(
@@ -458,28 +458,28 @@ def _kept_table(
         return values.astype(kind)
 
 
-def _planes(given: arguments.Frames) -> tuple[np.ndarray, ...]:
-    """Return arrays that have the sizes of frames."""
-    return given.arrays[:: 3 if given.yuv else 1]
+def _sizes(given: arguments.Frames) -> np.ndarray:
+    """Return the height and the width of each frame."""
+    planes = given.arrays[:: 3 if given.yuv else 1]
+    sizes = [one.shape[1:3] for one in planes for _ in range(len(one))]
+    return _boxes.array_of(sizes).reshape(-1, 2)
 
 
 def _listed(array: np.ndarray) -> Iterator[Any]:
     """Return rows as lists, some at a time: as numbers of Python they take much memory."""
-    for first in range(0, len(array), ROWS_AT_ONCE):
-        yield from array[first : first + ROWS_AT_ONCE].tolist()
+    for first in range(0, len(array), _boxes.ROWS_AT_ONCE):
+        yield from array[first : first + _boxes.ROWS_AT_ONCE].tolist()
 
 
 def _axes(given: arguments.Frames, rows: arguments.Boxes, cut: bool, whole: bool) -> np.ndarray:
     """Return of y and x of each box, (K, 2, 4), where the pixels begin that Pillow knows, how many
     there are, and from where to where they are resized; whole: boxes are whole frames.
     """
-    planes = _planes(given)
-    if whole and all(0 < side <= MOST for one in planes for side in one.shape[1:3]):
-        values = [[[(0, side, 0, side) for side in one.shape[1:3]]] * len(one) for one in planes]
-        of_boxes = itertools.islice(itertools.chain(*values), len(rows.images))
-        return np.array([*of_boxes], np.float64).reshape(-1, 2, 4)
-    each = [[one.shape[1:3]] * len(one) for one in planes]
-    sizes = np.array([*itertools.chain(*each)], np.float64).reshape(-1, 2)[rows.images]
+    sizes = rows.values[:, 3:1:-1] if whole else _sizes(given)[rows.images]
+    if whole and ((sizes > 0) & (sizes <= MOST)).all():
+        result = np.zeros((len(sizes), 2, 4))
+        result[:, :, 1] = result[:, :, 3] = sizes
+        return result
     with np.errstate(all="ignore"):
         values = (np.rint(rows.values) if cut else rows.values).astype(np.float32).astype(float)
     low, high = values[:, [1, 0]], values[:, [3, 2]]
@@ -537,7 +537,7 @@ def _content(content: Any, fit: str, axes: np.ndarray, size: tuple[int, int]) ->
         if fit != "stretch":
             raise ValueError(f"fit: {fit!r}, expected 'stretch' beside content")
         try:
-            rows = np.asarray(_arguments.items("content", content))
+            rows = _boxes.array_of(_arguments.items("content", content))
         except ValueError:
             raise ValueError(
                 f"content: {content!r}, expected rows (top, left, height, width)"
@@ -554,10 +554,11 @@ def _content(content: Any, fit: str, axes: np.ndarray, size: tuple[int, int]) ->
                 "as far off the result"
             )
         return np.broadcast_to(rows, (count, 4))
-    result = np.array([[0, 0, *size]] * count).reshape(-1, 4)
+    result = np.zeros((count, 4), np.int64)
+    result[:, 2:] = size
     if fit != "letterbox":
         return result
-    for row, (height, width) in zip(result, (axes[:, :, 3] - axes[:, :, 2]).tolist(), strict=True):
+    for row, (height, width) in zip(result, _listed(axes[:, :, 3] - axes[:, :, 2]), strict=True):
         if height and width:
             if width / height > size[1] / size[0]:
                 row[2] = max(round(height / width * size[1]), 1)
