@@ -2,6 +2,7 @@
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBUF_WRITABLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.limits cimport INT_MAX
+from limits cimport MAX_EXACT, MAX_EXACT_BFLOAT16, MAX_EXACT_FLOAT16, MAX_EXTENT, MAX_SIDE
 
 
 cdef extern from "machine.h":
@@ -13,6 +14,7 @@ cdef extern from "machine.h":
     const unsigned int CYTHON_HEX_VERSION
 
 cdef extern from "pool.h" nogil:
+    enum: C_MOST_THREADS "MOST_THREADS"
     const long openmp_version
     int watch_forks() noexcept
     void look_at_runtime() noexcept
@@ -40,6 +42,12 @@ cdef extern from "timed.h" nogil:
     void time_tasks(
         void (*work)(void *given, size_t worker) noexcept nogil, size_t workers,
         void *queue) noexcept
+
+
+MOST_PIXELS, MOST_BINS, MOST_THREADS = MAX_EXTENT, MAX_SIDE, C_MOST_THREADS
+LARGEST_EXACT = {
+    "bfloat16": MAX_EXACT_BFLOAT16, "float16": MAX_EXACT_FLOAT16, "float32": MAX_EXACT,
+    "float64": 1 << 53}
 
 
 def supported():

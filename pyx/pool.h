@@ -27,7 +27,7 @@ static const long openmp_version = 0;
 #endif
 
 enum {
-    MOST_THREADS = 1024,   /* of a call; roicy/_machine/_threads.py allows no more */
+    MOST_THREADS = 1024,   /* of a call: scratch is allocated for each, so more are a slip */
     SPARE = 16,            /* threads that others may start while a region begins */
     STACK_BYTES = 1 << 20, /* of a thread that the pool starts itself */
     WAKES = 2,             /* threads that one thread wakes, each of which wakes others */

@@ -10,7 +10,8 @@ from roicy._kernels.machine cimport (count_release, enter_call, leave_call, nano
 from simd.structs cimport LANE_BYTES, PLANTED, pages_alloc, pages_free
 
 ctypedef void (*WorkFunction)(const void *call, Py_ssize_t task, char *scratch) noexcept nogil
-# Calls `function(given, i)` for i from 0 to count - 1, on threads that somebody else has.
+# Calls `function(given, i)` for i from 0 to count - 1, on threads that somebody else has: those of
+# the pool, as `pool_for` of machine.pyx does, or ONNX Runtime's.
 ctypedef void *(*ParallelFor)(
     void *context, void (*function)(void *given, size_t i) noexcept nogil, size_t count,
     size_t batches, void *given) noexcept nogil

@@ -78,7 +78,7 @@ def forward(
 ) -> None:
     """Pool.  argmax: written for maxima of pixels; products: as of ``_call.forward``."""
     target, small, rounded = out, None, out
-    if out.dtype != plan.dtype:
+    if out.dtype != plan.dtype:  # each part is computed in target, and rounded to small
         target = _memory.new(out.shape, plan.dtype)
         rounded = out if out.flags.c_contiguous else _memory.new(out.shape, out.dtype)
         small = _bytes(rounded), ord(out.dtype.char)

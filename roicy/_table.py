@@ -59,7 +59,7 @@ QUANTISED = Rule("quantised", inclusive=True)
 
 
 def sampled(
-    sampling_ratio: Any, aligned: Any, kind: str = "sampled", most: int = 2**31 - 1
+    sampling_ratio: Any, aligned: Any, kind: str = "sampled", most: int = _arguments.MOST_RATIO
 ) -> Rule:
     """Check the parameters of roi_align, and return its rule."""
     aligned = _arguments.flag("aligned", aligned)

@@ -29,7 +29,7 @@ INT64 = -(2**63), 2**63 - 1
 MOST_REGIONS = 2**16  # labels of regions are indices
 COUNTED = 2**20  # regions that are counted at once, of all pictures
 OF_AXIS = 4  # numbers of an output row or column: two weights, and the room of two for integers
-MOST_CLASSES = 2**24  # whole numbers to this one are exact in float32
+MOST_CLASSES = _arguments.LARGEST_EXACT["float32"]
 Coded = tuple[bytes, int, int, int, int, int, float]  # code, area, x0, y0, x1, y1, sum of values
 NOTHING: Coded = (b"0", 0, 0, 0, 0, 0, 0.0)  # of a mask without pixels
 

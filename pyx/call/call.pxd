@@ -151,7 +151,7 @@ cdef inline int next_step(Call *call, Py_ssize_t max_boxes) noexcept nogil:
             return -1
         if has_boxes_left(job):
             call.done = False
-        job.add = call.steps > 0
+        job.add = call.steps > 0      # gradients to those of the steps before
     call.steps += 1
     if make_tasks(call) < 0:
         return -1

@@ -175,7 +175,8 @@ cdef int take_scales(Plan plan, scales, tuple pyramid) except -1:
     elif type(scales) is list:
         scales = tuple(scales)
     if pyramid is not None:
-        plain = type(scales) is tuple and len(scales) == levels and pyramid[2] is None
+        image_size = pyramid[2]    # from which scales follow that are not given
+        plain = type(scales) is tuple and len(scales) == levels and image_size is None
     for i in range(levels if plain else 0):
         scale = jobs[i].scale.y = jobs[i].scale.x = plain_scale(scales[i])
         plain = plain and scale > 0 and (i == 0 or scale <= jobs[i - 1].scale.y)
@@ -209,6 +210,7 @@ cdef int take_boxes(Plan plan, boxes, counts) except -1:
     """Take boxes of any format: plain arrays as they are, all others when they are converted."""
     cdef const LevelJob *first = plan.call.jobs      # its scale is the largest
     cdef Py_ssize_t images = first.map.images, n
+    # Coordinates times this have to be finite; at least 1, so that the given ones are, too.
     cdef double scale = max(first.scale.y, first.scale.x, 1.0)
     cdef bint plain = counts is None
     if plan.call.itemsize == sizeof(float):

@@ -25,9 +25,12 @@ from roicy._kernels.machine cimport enter_call, leave_call, most_threads
 from roicy._kernels.plan cimport compute_call, end_call
 from threads cimport Team, start_team
 
+from roicy._kernels.machine import MOST_THREADS
+
 cdef enum:
-    MOST_THREADS = 1024            # _threads.MOST
     PARTS = 4                      # arrays of a request
+
+cdef int most_given = MOST_THREADS
 
 
 cdef struct Part:                  # an array of a request
@@ -52,9 +55,9 @@ cdef int check_options(const Request *request) noexcept nogil:
         return fail(WRONG_VALUE, "itemsize: %d, expected 4 or 8", request.itemsize)
     if not 0 < scale < INFINITY:
         return fail(WRONG_VALUE, "spatial_scale: %s, expected a finite number above 0", text.at)
-    if not 1 <= request.num_threads <= MOST_THREADS:
+    if not 1 <= request.num_threads <= most_given:
         return fail(WRONG_VALUE, "num_threads: %d, expected an integer from 1 to %d",
-                    request.num_threads, <int>MOST_THREADS)
+                    request.num_threads, most_given)
     return 0
 
 

@@ -76,6 +76,7 @@ cdef inline Shares shares_to_write(const LevelJob *job, const Work *work) noexce
 
 cdef inline void forward(
         const LevelJob *job, const Task *task, char *memory, real _) noexcept nogil:
+    """Part by part of the task's boxes: pack pixels into the tile, sum them, and write bins."""
     cdef Walk walk
     begin_walk(job, task, memory, False, &walk)
     while walk_on(job, task, &walk):
@@ -95,7 +96,7 @@ cdef inline void accumulate_planes(
     cdef real *to
     cdef Taps y_bins = y_axis.bins, x_bins = x_axis.bins
     cdef Vectors bins, strips
-    bins.start = <const real*>grad.origin - y_axis.low * grad.view.y
+    bins.start = <const real*>grad.origin - y_axis.low * grad.view.y      # of bin row 0
     bins.stride, bins.pixel_stride, bins.count = grad.view.x, grad.view.y, qs
     while y < y_axis.stop:
         rows = min(most, y_axis.stop - y)
@@ -153,6 +154,7 @@ cdef inline void add_planes(
     if clipped.p0 >= clipped.p1 or clipped.q0 >= clipped.q1:
         return
     set_pixel_axes(job, task, &clipped, &y, &x)
+    # The next part's bins, divided among the times that `accumulate_planes` prefetches.
     ahead = prefetch_of(bins_of_next_box(job, owned, of_type), &job.call.out_strides,
                         owned.walk.tile.lanes, coming.p1 - coming.p0, coming.q1 - coming.q0,
                         (y.stop - y.first + x.stop - x.first) // PIXELS_AT_ONCE + 1)

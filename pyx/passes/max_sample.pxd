@@ -102,7 +102,7 @@ cdef struct Bin:
     bint zero                      # some samples are off the map
 
 
-cdef struct WinnersOfBin:          # of the lanes of a bin
+cdef struct WinnersOfBin:          # of the lanes of a bin: floats in LANE_BYTES, if not doubles
     int32_t[16] y                  # rows of samples, in the tables of taps; -1 where none wins
     int32_t[16] x                  # places in the row: 4 times the sample's, and the pixel's
 

@@ -124,10 +124,10 @@ cdef inline void sum_cells(const LevelJob *job, Walk *walk, real *bins) noexcept
             cell.y0 = cell.y1
             cell.y1 = min(cell.y0 + rows, window.y1)
             pixels = load(job, &walk.tile, <real*>walk.scratch.tile, &cell, &view)
-            cells.start, cells.stride = pixels - cell.y0 * view.y, view.x
+            cells.start, cells.stride = pixels - cell.y0 * view.y, view.x      # from row 0
             cells.pixel_stride, cells.count = view.y, width
             sum_cell(job.call.simd, &y, cell.y0, cell.y1, &cells, strip, width * lanes, lanes)
-        strips.start, strips.stride = strip - cell.x0 * lanes, width * lanes
+        strips.start, strips.stride = strip - cell.x0 * lanes, width * lanes      # from column 0
         sum_cell(job.call.simd, &x, cell.x0, cell.x1, &strips, bins, x.bin_stride, y.bin_stride)
 
 

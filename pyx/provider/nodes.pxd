@@ -11,7 +11,7 @@ from libc.string cimport memcpy, memset
 from arrays cimport Array, number_at, number_in
 from call.describe cimport is_map, make_levels, set_channels, set_map, set_result
 from errors cimport Error
-from limits cimport MAX_EXACT, MAX_SIDE
+from limits cimport MAX_EXACT, MAX_EXACT_BFLOAT16, MAX_EXACT_FLOAT16, MAX_SIDE
 from plan.boxes cimport (
     add_rows, angle_in_degrees, look_like_scores, reserve, set_images)
 from plan.rules cimport LevelRule, level_of, level_rule
@@ -105,9 +105,10 @@ cdef inline bint take_maps(RoiRun *run) noexcept nogil:
 
 cdef inline bint tells_images(int dtype, Py_ssize_t images) noexcept nogil:
     """Whether numbers of a type can tell so many images apart."""
+    cdef Py_ssize_t most = MAX_EXACT_FLOAT16 if dtype == c'e' else MAX_EXACT_BFLOAT16
     if dtype == c'f':
-        return images <= MAX_EXACT + 1
-    return images <= (2048 if dtype == c'e' else 256) + 1 or not is_real(dtype) or dtype == c'd'
+        most = MAX_EXACT
+    return images <= most + 1 or not is_real(dtype) or dtype == c'd'
 
 
 cdef inline bint take_rows(RoiRun *run) noexcept nogil:

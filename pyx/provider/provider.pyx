@@ -44,6 +44,7 @@ cdef const char *VERSION = version_bytes
 cdef dict DTYPES = {number: np.dtype(name) for number, name in (
     (1, "f4"), (2, "u1"), (3, "i1"), (6, "i4"), (7, "i8"), (9, "?"), (10, "f2"), (11, "f8"))}
 # What is computed; bfloat16 where the package of its type is installed
+NAME = name_bytes.decode()
 FLOATS = (1, 11, 10) + ((16,) if find_spec("ml_dtypes") else ())
 cdef type ndarray = np.ndarray
 cdef bint imported = False       # whether the lines above were carried out

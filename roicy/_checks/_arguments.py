@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from .._kernels.machine import LARGEST_EXACT as LARGEST_EXACT
+from .._kernels.machine import MOST_BINS, MOST_PIXELS
 from ._names import INPUT, OUTPUT_SIZE, SAMPLING_RATIO, SPATIAL_SCALE
 
 FLOATS = {"f": "float", "d": "double"}  # dtype characters, and what the kernels call them
@@ -21,10 +23,7 @@ FLOATS = {"f": "float", "d": "double"}  # dtype characters, and what the kernels
 # maps that are computed with as float32, in which all their numbers are exact
 SMALL = "eEBbhH"
 MAP_TYPES = "float32, float64, float16, bfloat16, uint8, int8, uint16 or int16"
-# Whole numbers to this one are exact in floating point; the next is rounded to it.
-LARGEST_EXACT = {"bfloat16": 2**8, "float16": 2**11, "float32": 2**24, "float64": 2**53}
-MOST_PIXELS = 2**30  # a side of the map: pixel indices are int32
-MOST_BINS = 2**24  # a side of the output
+MOST_RATIO = 2**31 - 1  # samples per bin and axis, an int32
 CORNERS = ("x1", "y1", "x2", "y2")
 TURNED = ("cx", "cy", "w", "h", "angle")
 FLOAT32 = np.dtype(np.float32)
@@ -393,7 +392,7 @@ def scale(value: Any, name: str = SPATIAL_SCALE) -> float:
     return found
 
 
-def sampling_ratio(value: Any, most: int = 2**31 - 1) -> int:
+def sampling_ratio(value: Any, most: int = MOST_RATIO) -> int:
     """Return samples per bin and axis; 0 and below mean as many as the bin has pixels."""
     if isinstance(value, (float, np.floating)):
         if not value.is_integer():

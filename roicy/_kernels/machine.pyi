@@ -5,6 +5,11 @@ from typing import Any
 
 import numpy as np
 
+MOST_PIXELS: int
+MOST_BINS: int
+MOST_THREADS: int
+LARGEST_EXACT: dict[str, int]
+
 def supported() -> list[str]: ...
 def openmp() -> int: ...
 def bound_processors() -> int: ...

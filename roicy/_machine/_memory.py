@@ -24,7 +24,7 @@ import numpy as np
 
 from .._checks import _results
 from .._kernels import machine
-from . import _limits
+from . import _limits, renew_after_fork
 
 LEAST = 1 << 25  # bytes: smaller blocks are not kept here, since glibc keeps them itself (R289)
 LINE = 64  # bytes
@@ -46,17 +46,7 @@ poisons = machine.is_debug()  # kept blocks: what is read of them before it is w
 # not get the lock, it does without a kept block.
 _kept: list[np.ndarray] = []
 _lock = threading.Lock()
-
-
-def _after_fork() -> None:
-    """Forget the parent's lock, which may be held for ever, and its blocks, which are copies."""
-    global _lock
-    _lock = threading.Lock()
-    _kept.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+renew_after_fork(globals(), _lock=threading.Lock, _kept=list)  # the parent's are copies
 
 
 def _keep(block: np.ndarray, free: Callable[[np.ndarray], bool] = machine.free_lazily) -> None:

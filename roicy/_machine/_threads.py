@@ -9,33 +9,24 @@ from typing import TYPE_CHECKING, SupportsIndex
 
 from .._checks import _arguments
 from .._kernels import machine
-from . import _limits
+from . import _limits, renew_after_fork
 
 if TYPE_CHECKING:
     from .._checks import _types as t
 else:
     from .._checks import _names as t
 
-MOST = 1024  # scratch is allocated for each thread, so a mistyped number must be refused
+MOST = machine.MOST_THREADS
 
 # These are written under the lock, and read without it, since each is one reference.
 _lock = threading.Lock()
 _set: int | None = None  # what set_num_threads set
 _default: int | None = None  # looked up at first use
+# A child may have other processors.
+renew_after_fork(globals(), _lock=threading.Lock, _default=lambda: None)
 
 # The affinity mask of the process once the OpenMP runtime was loaded, if this binds threads.
 _bound = _limits.affinity() if machine.bound_processors() else None
-
-
-def _after_fork() -> None:
-    """Look up again in a child: it may have other processors, and its lock may be held."""
-    global _lock, _default
-    _lock = threading.Lock()
-    _default = None
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
 
 
 def _processors() -> int:

@@ -13,12 +13,11 @@ Examples
 
 from __future__ import annotations
 
-import os
 import threading
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
-from .._machine import _threads
+from .._machine import _threads, renew_after_fork
 
 if TYPE_CHECKING:
     from ._report import Report
@@ -29,19 +28,9 @@ __all__ = [
 ]  # fmt: skip
 
 OLDEST = (1, 24)  # the first version whose plugins read attributes and have kernels
-_NAME = "RoicyExecutionProvider"
 _GIVEN = "roicy.given"  # an entry of SessionOptions
 _lock = threading.Lock()
-
-
-def _after_fork() -> None:
-    """Have a lock that nobody holds in a child."""
-    global _lock
-    _lock = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+renew_after_fork(globals(), _lock=threading.Lock)
 
 
 def get_ep_name() -> str:
@@ -57,7 +46,9 @@ def get_ep_name() -> str:
     >>> onnxruntime.get_ep_name()
     'RoicyExecutionProvider'
     """
-    return _NAME
+    from . import provider  # which takes time to load
+
+    return str(provider.NAME)
 
 
 def get_ep_names() -> list[str]:
@@ -67,7 +58,7 @@ def get_ep_names() -> list[str]:
     -------
     list of str
     """
-    return [_NAME]
+    return [get_ep_name()]
 
 
 def get_library_path() -> str:
@@ -92,7 +83,8 @@ def version() -> tuple[int, ...]:
 def _devices() -> list[Any]:
     import onnxruntime
 
-    return [device for device in onnxruntime.get_ep_devices() if device.ep_name == _NAME]
+    name = get_ep_name()
+    return [device for device in onnxruntime.get_ep_devices() if device.ep_name == name]
 
 
 def register() -> list[Any]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import importlib.machinery
 import importlib.util
-import os
 import re
 import sys
 import threading
@@ -17,19 +16,12 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
+from .._machine import renew_after_fork
+
 PROJECTS: dict[str, Project] = {}
 _lock = threading.RLock()
 _installed: list[tuple[Project, bool]] = []
-
-
-def _after_fork() -> None:
-    """Have a lock that nobody holds in a child."""
-    global _lock
-    _lock = threading.RLock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
+renew_after_fork(globals(), _lock=threading.RLock)
 
 
 def log(level: str, text: str) -> None:

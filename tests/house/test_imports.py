@@ -46,7 +46,8 @@ MAY_IMPORT = {
     ),
     # the files beside the folders
     "": (
-        "simd", "errors", "isa", "machine", "pool", "system", "threads", "timed", "tuning",
+        "simd", "errors", "isa", "limits", "machine", "pool", "system", "threads", "timed",
+        "tuning",
         "roicy._kernels.machine",
     ),
 }  # fmt: skip

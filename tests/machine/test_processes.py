@@ -468,18 +468,10 @@ root = pytest.mark.skipif(
         ("", 0, {"GOMP_STACKSIZE": "9000000000"}),
     ],
     ids=[
-        "no thread",
-        "one",
-        "three",
-        "nine",
-        "forty",
-        "60 MB",
-        "400 MB",
-        "large stacks",
-        "stacks larger than the machine",
-        "by GCC's variable",
+        "no thread", "one", "three", "nine", "forty", "60 MB", "400 MB", "large stacks",
+        "stacks larger than the machine", "by GCC's variable",
     ],
-)
+)  # fmt: skip
 def test_threads_that_cannot_be_started(limit, room, environment, tmp_path):
     """An OpenMP runtime would end the process: the pool does not ask it where it might."""
     code = LIMITED.format(callers=4, threads=4, limit=limit.format(room=room))
