@@ -20,8 +20,6 @@ from ._kernels.plan import Arguments, Plan, Rule
 from ._machine import _memory
 from ._table import MAX_PIXEL, WEIGHTED_SUM, Operator
 
-MAX_BOXES = 2**31 - 1  # boxes of a level in one step; tests take fewer
-
 array = _arguments.array
 result = _memory.result
 
@@ -85,12 +83,12 @@ def forward(
     layout = plan.layout
     target_nchw = layout.nchw(target)
     if plan.operator.reduction is WEIGHTED_SUM:
-        plan.forward(target_nchw, small, MAX_BOXES)
+        plan.forward(target_nchw, small)
     elif plan.operator.reduction is MAX_PIXEL:
         indices = None if argmax is None else layout.nchw(argmax)
-        plan.max_pixel(target_nchw, indices, small, MAX_BOXES)
+        plan.max_pixel(target_nchw, indices, small)
     else:
-        plan.max_sample(target_nchw, products, small, MAX_BOXES)
+        plan.max_sample(target_nchw, products, small)
     if rounded is not out:
         out[...] = rounded
 
@@ -120,7 +118,7 @@ def rounded(values: np.ndarray, dtype: np.dtype) -> np.ndarray:
 def backward(plan: Plan, grad: np.ndarray, outs: list[np.ndarray]) -> None:
     """Write the gradients of the maps of weighted sums; grad: seen as (K, C, PH, PW)."""
     plan.bind(outs)
-    plan.grad_input(grad, MAX_BOXES)
+    plan.grad_input(grad)
 
 
 def backward_max(
@@ -150,7 +148,7 @@ def _outside(argmax: np.ndarray, pixels: int) -> ValueError:
 
 def backward_samples(plan: Plan, grad: np.ndarray, out: np.ndarray, products: bool) -> None:
     """Write the gradient of the map of maxima of samples, or of products."""
-    plan.max_sample_grad(grad, plan.layout.nchw(out), products, MAX_BOXES)
+    plan.max_sample_grad(grad, plan.layout.nchw(out), products)
 
 
 def backward_boxes(plan: Plan, grad: np.ndarray) -> Any:
@@ -159,7 +157,7 @@ def backward_boxes(plan: Plan, grad: np.ndarray) -> Any:
     listed = isinstance(boxes, (list, tuple))
     columns = plan.box_numbers if listed else boxes.shape[1]  # the first may be the image
     out = np.empty((plan.count, columns), plan.dtype)
-    plan.grad_boxes(grad, out, MAX_BOXES)
+    plan.grad_boxes(grad, out)
     if not listed:
         return out
     ends = list(itertools.accumulate(len(rows) for rows in boxes))

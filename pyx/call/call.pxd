@@ -15,10 +15,9 @@ from libc.string cimport memset
 
 from call.finish cimport clear_empty_levels
 from call.flat cimport Flat, check_some, go_through, narrow_some
-from errors cimport NO_MEMORY, WRONG_PLAN, WRONG_VALUE, fail
+from errors cimport NO_MEMORY, WRONG_PLAN, WRONG_VALUE, allocated, fail
 from plan.boxes cimport free_boxes
 from plan.facts cimport has_no_work
-from plan.memory cimport allocated
 from plan.order cimport sort_boxes
 from plan.scratch cimport set_sizes
 from plan.structs cimport (COPY_PER_BOX, GRAD_BOXES, GRAD_INPUT, MAX_PIXEL_GRAD, SPARSE_TAPS,

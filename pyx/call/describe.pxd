@@ -5,8 +5,8 @@ Doors include this and none of what computes a call, which they ask `compute_cal
 from libc.stdint cimport INT32_MAX
 
 from arrays cimport Array, strides_of
+from errors cimport zeros_for
 from limits cimport MAX_EXTENT
-from plan.memory cimport zeros_for
 from plan.structs cimport Call, LevelJob, Map, writes_maps
 from simd.structs cimport DIRECT, STAGED, STREAMING, Strides
 from tuning cimport STREAM_BYTES

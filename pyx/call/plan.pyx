@@ -22,11 +22,10 @@ from call.cost cimport nanoseconds_of_call
 from call.describe cimport (
     is_map, make_levels, set_channels, set_map, set_result as set_result_of)
 from call.flat cimport Flat, go_through, narrow_some
-from errors cimport Error, last_error, raise_last
+from errors cimport Error, last_error, raise_last, zeros_for
 from forms cimport form_of
 from limits cimport MAX_EXACT, MAX_SIDE
 from plan.boxes cimport add_rows, angle_in_degrees, look_like_scores, reserve
-from plan.memory cimport zeros_for
 from plan.rules cimport (RULE_COUNT, LevelRule, RuleNumbers, level_of, level_rule, rule_fields,
                          rule_names)
 from plan.structs cimport (FORWARD, GRAD_BOXES, GRAD_INPUT, MAX_PIXEL, MAX_PIXEL_GRAD, MAX_SAMPLE,
@@ -52,6 +51,7 @@ cdef dict RULES = {rule_names[i].decode(): i for i in range(RULE_COUNT)}
 cdef dict PLACES = {rule_fields[i].decode(): i for i in range(FIELDS)}
 
 cdef type ndarray = np.ndarray
+cdef Py_ssize_t boxes_of_step = INT32_MAX      # of a level, at most
 cdef object FLOAT = np.dtype(np.float32), DOUBLE = np.dtype(np.float64)
 cdef object NCHW = _arguments.LAYOUTS["NCHW"], NHWC = _arguments.LAYOUTS["NHWC"]
 
@@ -438,7 +438,7 @@ cdef class Plan:
         call.max_threads = _threads.resolve(arguments.num_threads)
         self.operator, call.position_sensitive = operator, operator.position_sensitive
         call.boxes.width = len(operator.box)
-        call.rule, call.max_boxes = rule.c, INT32_MAX
+        call.rule, call.max_boxes = rule.c, boxes_of_step
         if type(layout) is not str or (layout != "NCHW" and layout != "NHWC"):
             _arguments.layout_of(layout)
         self.channels_last = layout == "NHWC"
@@ -472,14 +472,6 @@ cdef class Plan:
         return self.call.boxes.width
 
     @property
-    def levels(self):
-        return self.call.levels
-
-    @property
-    def max_threads(self):
-        return self.call.max_threads
-
-    @property
     def dtype(self):
         return FLOAT if self.call.itemsize == sizeof(float) else DOUBLE
 
@@ -498,7 +490,7 @@ cdef class Plan:
         cdef const Map *map = &self.call.jobs[level].map
         return map.images, self.call.input_channels, map.rows, map.columns
 
-    def named_shapes(self):
+    cdef dict named_shapes(self):
         """(N, C, H, W) of each level by its name."""
         if self.shapes is not None:
             return self.shapes
@@ -538,46 +530,41 @@ cdef class Plan:
         self.call.bad, job.maxima.bad = 0, &self.call.bad
         return 0
 
-    def forward(self, out, small=None, Py_ssize_t max_boxes=INT32_MAX):
+    def forward(self, out, small=None):
         """out (K, C, PH, PW) = the weighted sums of the maps.
 
         small: bytes of a C-contiguous array of a type of one or two bytes, to which they are
-        rounded, and the character of this type; max_boxes: of a level in a step.
+        rounded, and the character of this type.
         """
         cdef unsigned char[::1] target
         self.set_result(out, True)
-        self.call.max_boxes = max_boxes
         if small is not None:
             target, self.call.small_dtype = small
             self.call.small = <char*>&target[0] if target.shape[0] > 0 else NULL
         run_call(compute, &self.call, nanoseconds_of_call(&self.call))
 
-    def max_pixel(self, out, argmax, small=None, Py_ssize_t max_boxes=INT32_MAX):
+    def max_pixel(self, out, argmax, small=None):
         """out (K, C, PH, PW) = the largest pixels, argmax (the same or None) = where they are."""
-        cdef int32_t[:, :, :, :] indices
         if argmax is not None:
-            indices = argmax
-            self.set_argmax(indices)
-        self.forward(out, small, max_boxes)
+            self.set_argmax(argmax)
+        self.forward(out, small)
 
-    def max_sample(self, out, bint products, small=None, Py_ssize_t max_boxes=INT32_MAX):
+    def max_sample(self, out, bint products, small=None):
         """out (K, C, PH, PW) = the largest samples of the map, or the largest products."""
         self.call.jobs.maxima.products = products
-        self.forward(out, small, max_boxes)
+        self.forward(out, small)
 
-    def grad_input(self, grad_output, Py_ssize_t max_boxes=INT32_MAX):
+    def grad_input(self, grad_output):
         """Maps = the gradients for grad_output (K, C, PH, PW)."""
         self.set_result(grad_output, False)
-        self.call.max_boxes = max_boxes
         run_call(compute, &self.call, nanoseconds_of_call(&self.call))
 
-    def grad_boxes(self, grad_output, out, Py_ssize_t max_boxes=INT32_MAX):
+    def grad_boxes(self, grad_output, out):
         """out (boxes, columns) = the gradients of boxes, in their last columns, and 0."""
         cdef float[:, ::1] floats
         cdef double[:, ::1] doubles
         cdef Call *call = &self.call
         self.set_result(grad_output, False)
-        call.max_boxes = max_boxes
         if call.boxes.count == 0:
             return
         if call.itemsize == sizeof(float):
@@ -603,14 +590,13 @@ cdef class Plan:
         return self.call.bad != 0
 
     def max_sample_grad(
-            self, grad_output, grad_input, bint products, Py_ssize_t max_boxes=INT32_MAX):
+            self, grad_output, grad_input, bint products):
         """grad_input (N, C, H, W) = grad_output (K, C, PH, PW) where the map has its winners."""
         cdef LevelJob *job = self.call.jobs
         job.maxima.products = products
         self.set_result(grad_output, False)
         job.maxima.grad_input = numbers_of(
             grad_input, True, self.call.itemsize, &job.maxima.grad_strides)
-        self.call.max_boxes = max_boxes
         run_call(compute, &self.call, nanoseconds_of_call(&self.call))
 
     # What tests look at: the step that a pass begins with if it is planned already
@@ -657,6 +643,12 @@ cdef int compute_call(Call *call, Team *team, Error *error) noexcept nogil:
 
 cdef void end_call(Call *call) noexcept nogil:
     end(call)
+
+
+def bound_steps(Py_ssize_t boxes=INT32_MAX):
+    """Have new plans compute at most so many boxes of a level in a step, as tests want."""
+    global boxes_of_step
+    boxes_of_step = boxes
 
 
 def levels_of(const double[:, ::1] boxes, int itemsize, tuple rule):

@@ -33,9 +33,6 @@ cdef enum:
     PASTE_TASK_PIXELS = 1 << 25    # at most: a quarter of a second                     # no record
     SMALL_PIXELS = 1 << 16         # of all images: BRIEF                                # no record
     PLACE = 160                    # nanoseconds that the place of a mask takes          # no record
-
-
-cdef enum:
     MIXED_LINES = 2                # of a mixed mask, which may be enlarged before it is resized
 
 

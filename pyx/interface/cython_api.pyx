@@ -12,13 +12,12 @@ from libc.string cimport memset
 
 from arrays cimport Array as Described, contiguous, overlap, span_of, strides_of
 from call.describe cimport make_levels, set_channels, set_map, set_result
-from errors cimport WRONG_VALUE, Error, fail, last_error as error, raise_last
+from errors cimport WRONG_VALUE, Error, allocated, fail, last_error as error, raise_last
 from interface.given cimport (
     Text, array_of, check_distinct, check_memory, copy, given_contiguous, has_shape, pack,
     spell_shape)
 from interface.boxes cimport Number, spell_number, take_boxes
 from limits cimport MAX_EXTENT, MAX_SIDE
-from plan.memory cimport zeros_for
 from plan.rules cimport RULE_INTEGRATED, RULE_QUANTISED, RULE_SAMPLED
 from plan.structs cimport FORWARD, GRAD_BOXES, MAX_PIXEL, MAX_PIXEL_GRAD, Call
 from roicy._kernels.machine cimport enter_call, leave_call, most_threads
@@ -206,21 +205,17 @@ cdef int run(Call *call) noexcept nogil:
 
 
 cdef int compute_boxes_gradient(Call *call, Described rows) noexcept nogil:
-    """A call has rows of four numbers, and the caller has five."""
-    cdef Py_ssize_t[2] shape = [call.boxes.count, 4]
+    """The pass makes rows that lie end to end."""
+    cdef Py_ssize_t[2] shape = [call.boxes.count, 5]
     cdef Described found
-    cdef void *sums = zeros_for(call.boxes.count * 4, call.itemsize)
-    cdef Py_ssize_t k
+    cdef void *sums = allocated(call.boxes.count * 5, call.itemsize)
     cdef int failed
     if sums == NULL:
         return -1
-    call.grad_boxes, call.grad_columns = sums, 4
+    call.grad_boxes, call.grad_columns = sums, 5
     failed = run(call)
     if not failed:
-        for k in range(call.boxes.count):
-            memset(rows.data + k * rows.strides[0], 0, call.itemsize)
         found = contiguous(sums, rows.kind, call.itemsize, 2, shape)
-        rows.data += rows.strides[1]
         copy(&found, &rows)
     free(sums)
     return failed

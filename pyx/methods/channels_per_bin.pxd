@@ -15,9 +15,9 @@ from passes.walk cimport (
     taps_of, target_of)
 from passes.tile cimport bin_tile_bytes, load, load_bins, open_tile, store_bins
 from passes.windows cimport sum_block
-from plan.facts cimport TILE_PIXELS, rows_contiguous
+from plan.facts cimport TILE_PIXELS, ceiling, rows_contiguous
 from plan.scratch cimport most_tile_bytes, size_tiles, slope_pixels
-from plan.shares cimport ceiling, set_rectangles
+from plan.shares cimport set_rectangles
 from plan.spans cimport clip
 from plan.structs cimport (
     COPY_ONCE, FORWARD, GRAD_BOXES, GRAD_INPUT, TAPS, WHOLE, Cover, LevelJob, Method, Shares,

@@ -29,8 +29,6 @@ from tuning cimport SLOPE_BLOCKS
 cdef enum:
     BINS_AHEAD = 4                 # bins prefetched: a whole box is too much           # R271
     SLOPE_GROUPS = 8               # groups of them computed together, read in place    # R276
-
-cdef enum:
     MAX_BOX_NUMBERS = 5            # summed as y1, y2, x1, x2, or cx, cy, w, h, angle
 
 

@@ -3,8 +3,7 @@ from libc.float cimport DBL_MAX, FLT_MAX
 from libc.stdint cimport int32_t, uint8_t
 
 from passes.walk cimport Part
-from plan.facts cimport TILE_PIXELS
-from plan.shares cimport ceiling
+from plan.facts cimport TILE_PIXELS, ceiling
 from plan.structs cimport COPY_ONCE, MAX_PIXEL_GRAD, LevelJob, Shares, Work
 from simd.structs cimport LANE_BYTES, real
 

@@ -78,11 +78,3 @@ cdef inline void prefetch_taps(
     cdef Py_ssize_t tap
     for tap in range(first, stop):
         prefetch_run(source + pixel[tap] * stride, vectors * LANE_BYTES)
-
-
-cdef inline void prefetch_ends(const void *run, Py_ssize_t size) noexcept nogil:
-    """The lines that a run of bytes fills only partly: they are read before they are written."""
-    if <size_t>run % LANE_BYTES != 0:
-        prefetch_l2(run)
-    if <size_t>(<const char*>run + size) % LANE_BYTES != 0:
-        prefetch_l2(<const char*>run + size)

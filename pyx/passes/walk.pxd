@@ -6,13 +6,13 @@ a part is computed.
 from libc.stdint cimport int32_t
 from libc.string cimport memset
 
-from passes.prefetch cimport prefetch_ends
 from passes.tile cimport is_shared, load_once, open_tile
 from plan.spans cimport hull, hull_of_taps
 from plan.structs cimport CELLS, NOTHING, SPARSE_TAPS, TAPS, WHOLE, LevelJob, Map, Task, writes_maps
 from plan.ways cimport Side, has_few_taps, way_of_window, x_first
 from simd.structs cimport (
-    LANE_BYTES, STREAMING, Stream, Strides, Taps, Target, Tile, View, Window, real, stream_fence)
+    LANE_BYTES, STREAMING, Stream, Strides, Taps, Target, Tile, View, Window, prefetch_l2, real,
+    stream_fence)
 from simd.table cimport stream_rest
 from tuning cimport BINS_BYTES, MAX_BINS, WIDE_STRIP_BYTES
 
@@ -275,6 +275,14 @@ cdef struct Walk:                  # a part, where its pixels come from, and whe
     Target target
     Scratch scratch
     void *result                   # bin (0, 0) of the part's block, or the gradient of it
+
+
+cdef inline void prefetch_ends(const void *run, Py_ssize_t size) noexcept nogil:
+    """The lines that a run of bytes fills only partly: they are read before they are written."""
+    if <size_t>run % LANE_BYTES != 0:
+        prefetch_l2(run)
+    if <size_t>(<const char*>run + size) % LANE_BYTES != 0:
+        prefetch_l2(<const char*>run + size)
 
 
 cdef inline void prefetch_next_box(

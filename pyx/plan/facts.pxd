@@ -9,6 +9,11 @@ cdef enum:
     TILE_PIXELS = TILE_BYTES // LANE_BYTES
 
 
+cdef inline Py_ssize_t ceiling(Py_ssize_t a, Py_ssize_t b) noexcept nogil:
+    """Return a / b, rounded up; neither is negative."""
+    return (a + b - 1) // b
+
+
 cdef inline bint has_no_work(const LevelJob *job) noexcept nogil:
     """Whether a level has nothing to read or to write."""
     return (job.order.count == 0 or job.call.channels == 0 or job.map.images == 0

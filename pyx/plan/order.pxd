@@ -12,8 +12,6 @@ cdef enum:
     PLACE_BUCKETS = 1024           # buckets of the sort by place: rows, or bands       # R011
     PLACE_BANDS = 32               # buckets from left to right, if nothing is packed   # R014
     MIN_BAND_ROWS = 32             # rows of a band: the next band is still in cache    # R014
-
-cdef enum:
     DIGIT_BITS = 6                 # of a bucket's number, by which boxes are sorted at once
     DIGITS = 1 << DIGIT_BITS       # two digits are more than the 2 * PLACE_BUCKETS there are
 

@@ -1,7 +1,7 @@
 """Shares: what methods divide the work of an image by."""
 from libc.stdint cimport int32_t
 
-from plan.facts cimport TILE_PIXELS
+from plan.facts cimport TILE_PIXELS, ceiling
 from plan.structs cimport GRAD_INPUT, LevelJob, Shares, Work
 from tuning cimport TASKS_PER_THREAD
 
@@ -14,11 +14,6 @@ cdef extern from *:
     #define UNEVEN 0.25
     """
     const double UNEVEN            # of a task, by which the last thread is late: rough # R531
-
-
-cdef inline Py_ssize_t ceiling(Py_ssize_t a, Py_ssize_t b) noexcept nogil:
-    """Return a / b, rounded up; neither is negative."""
-    return (a + b - 1) // b
 
 
 cdef inline Py_ssize_t cost_of_bins(const LevelJob *job) noexcept nogil:

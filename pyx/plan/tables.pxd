@@ -15,9 +15,8 @@ from libc.stdint cimport INT32_MAX, int32_t, uint8_t
 from libc.stdlib cimport free
 from libc.string cimport memset
 
-from errors cimport NO_MEMORY, fail
+from errors cimport NO_MEMORY, allocated, fail
 from plan.facts cimport window_area
-from plan.memory cimport allocated
 from plan.rules cimport (
     RULE_QUANTISED, RULE_ROTATED, RULE_SAMPLED, RULE_SINGLE_SAMPLES, RULE_SLOPES, RULE_SUMS,
     BoxAxis, PixelSums, TapsOut, axis_taps, make_axis, sample_count)

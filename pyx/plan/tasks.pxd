@@ -24,11 +24,10 @@ from libc.stdint cimport INT32_MAX, int32_t
 from libc.stdlib cimport free, qsort, realloc
 from libc.string cimport memset
 
-from errors cimport NO_MEMORY, fail
-from plan.facts cimport TILE_PIXELS, rows_contiguous, window_area
-from plan.memory cimport allocated
+from errors cimport NO_MEMORY, allocated, fail
+from plan.facts cimport TILE_PIXELS, ceiling, rows_contiguous, window_area
 from plan.scratch cimport slope_pixels
-from plan.shares cimport cost_again, ceiling, cost_of_bins
+from plan.shares cimport cost_again, cost_of_bins
 from plan.structs cimport (
     GRAD_BOXES, PACK_ROWS, PACK_WINDOW, Call, Cover, LevelJob, Shares, Task, Tasks, Work,
     writes_maps)

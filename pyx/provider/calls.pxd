@@ -1,4 +1,6 @@
 """Calls of ONNX Runtime.  Statuses become exceptions, and exceptions statuses."""
+from libc.stdio cimport snprintf
+
 from provider.abi cimport One, Release, Status
 from provider.functions cimport (
     CREATE_STATUS, FAIL, GET_ERROR_MESSAGE, INVALID_ARGUMENT, RELEASE_STATUS, api)
@@ -18,6 +20,12 @@ cdef inline int check(Status status) except -1:
 
 cdef inline Status say(int code, const char *text) noexcept nogil:
     return (<Status (*)(int, const char*) noexcept nogil>api[CREATE_STATUS])(code, text)
+
+
+cdef inline Status say_overlap(Py_ssize_t input) noexcept nogil:
+    cdef char[100] text
+    snprintf(text, sizeof(text), "output 0 overlaps the memory of input %zd", input)
+    return say(INVALID_ARGUMENT, text)
 
 
 cdef inline Status failure(object error) noexcept:

@@ -1,6 +1,5 @@
 """Labels of pixels: the Resize and the ArgMax of a segmentation network's maps."""
 from libc.stdint cimport int64_t
-from libc.stdio cimport snprintf
 from libc.string cimport memset
 
 from arrays cimport number_at
@@ -8,8 +7,8 @@ from errors cimport Error
 from labels.structs cimport NEAREST, ONNX_ALIGNED, Labels, LabelsAxis
 from limits cimport MAX_EXACT, MAX_EXTENT
 from provider.abi cimport One, Status
-from provider.calls cimport say, status_of
-from provider.functions cimport GET_TENSOR_DATA, INVALID_ARGUMENT, KERNEL_CONTEXT_OUTPUT, api
+from provider.calls cimport say_overlap, status_of
+from provider.functions cimport GET_TENSOR_DATA, KERNEL_CONTEXT_OUTPUT, api
 from provider.python cimport new
 from provider.tensors cimport (AnyNode, Run, Tensor, dtype_of, is_real, overlapped, read_inputs,
                                size_of, start_session_team)
@@ -120,7 +119,6 @@ cdef inline bint open_labels(
     cdef void *value = NULL
     cdef Py_ssize_t same
     cdef int axis
-    cdef char[100] text
     made.elements, made.data = 1, NULL
     for axis in range(node.rank):
         made.elements *= extents[axis]
@@ -131,8 +129,7 @@ cdef inline bint open_labels(
     made.span.start, made.span.bytes = made.data, made.elements * node.itemsize
     same = overlapped(made, run.inputs, run.count)
     if run.status == NULL and same >= 0:
-        snprintf(text, sizeof(text), "output 0 overlaps the memory of input %zd", same)
-        run.status = say(INVALID_ARGUMENT, text)
+        run.status = say_overlap(same)
     return run.status == NULL
 
 

@@ -5,7 +5,6 @@ copy or combine numbers, and between them a call of deformable attention.  A gro
 few of its recipes, of which each run takes the one that fits.
 """
 from libc.stdint cimport int16_t, int32_t, int64_t
-from libc.stdio cimport snprintf
 from libc.stdlib cimport calloc, free, malloc
 from libc.string cimport memcmp, memcpy, memset
 
@@ -13,8 +12,8 @@ from arrays cimport number_at
 from attention.structs cimport Attention
 from errors cimport Error
 from provider.abi cimport Group, Status
-from provider.calls cimport say, status_of
-from provider.functions cimport FAIL, INVALID_ARGUMENT
+from provider.calls cimport say, say_overlap, status_of
+from provider.functions cimport FAIL
 from provider.python cimport forget
 from provider.tensors cimport (
     Tensor, open_output, overlapped, read_input, size_of, start_session_team)
@@ -293,13 +292,11 @@ cdef inline Status compute_recipe(
     cdef Tensor *made = tensors + recipe.inputs
     cdef Status status
     cdef Py_ssize_t same
-    cdef char[100] text
     if not open_output(context, 0, extents_of(recipe), recipe.rank, made, &status):
         return status
     same = overlapped(made, tensors, recipe.inputs)
     if same >= 0:
-        snprintf(text, sizeof(text), "output 0 overlaps the memory of input %zd", same)
-        return say(INVALID_ARGUMENT, text)
+        return say_overlap(same)
     made[1].data = <char*>pages_alloc(recipe.scratch)
     if made[1].data == NULL:
         return say(FAIL, "no memory for what is computed before deformable attention")

@@ -1,7 +1,6 @@
 /* Sums of rows; rows.h says how they are taken. */
 
-#define LINE_LANES ((int)(sizeof(VECTOR) / sizeof(REAL)))     /* numbers of a vector */
-#define LINE_UNIT (LANES / LINE_LANES)                        /* vectors of a lane vector */
+#define LINE_UNIT (LANES / VECTOR_LANES)                      /* vectors of a lane vector */
 #define LINE_KIND (sizeof(REAL) == sizeof(float) ? 'f' : 'd') /* NumPy's character */
 
 static FORCE_INLINE VECTOR splat(REAL value) { return value - (VECTOR){0}; }
@@ -9,8 +8,8 @@ static FORCE_INLINE VECTOR splat(REAL value) { return value - (VECTOR){0}; }
 /* Vector i of bytes, or of REAL. */
 static FORCE_INLINE VECTOR load_line(const char *from, int kind, int i) {
     if (kind == BYTE)
-        return load_bytes((const uint8_t *)from + i * LINE_LANES);
-    return load((const REAL *)from + i * LINE_LANES);
+        return load_bytes((const uint8_t *)from + i * VECTOR_LANES);
+    return load((const REAL *)from + i * VECTOR_LANES);
 }
 
 /* sums += weight * numbers, of `count` vectors. */
@@ -68,15 +67,15 @@ static FORCE_INLINE void sum_line(VECTOR *sums, const char *from, ptrdiff_t stri
    begin in row 0. */
 static FORCE_INLINE void sum_run(const char *row, ptrdiff_t stride, int kind,
                                  const struct lines *lines, int i, int count, REAL *to, int of) {
-    enum { all = ROWS_RUN / LINE_LANES, most = all < 8 ? all : 8 };
+    enum { all = ROWS_RUN / VECTOR_LANES, most = all < 8 ? all : 8 };
     const int vectors = count == LANES ? LINE_UNIT : most;
     ptrdiff_t size = kind == BYTE ? 1 : (ptrdiff_t)sizeof(REAL);
-    for (int at = 0; at < count; at += vectors * LINE_LANES) {
+    for (int at = 0; at < count; at += vectors * VECTOR_LANES) {
         VECTOR sums[8];
         sum_line(sums, row + at * size, stride, kind, lines, i, vectors, of);
         UNROLLED(8)
         for (int j = 0; j < vectors; j++)
-            store(to + at + j * LINE_LANES, sums[j]);
+            store(to + at + j * VECTOR_LANES, sums[j]);
     }
 }
 
@@ -209,7 +208,7 @@ static FORCE_INLINE void sum_column(const struct strip *strip, const struct line
         VECTOR scale = splat(to->scale[c]), bias = splat(to->bias[c]);
         UNROLLED(4)
         for (int i = 0; i < LINE_UNIT; i++)
-            store(column + i * LINE_LANES, FUSED_VECTOR(sums[c * LINE_UNIT + i], scale, bias));
+            store(column + i * VECTOR_LANES, FUSED_VECTOR(sums[c * LINE_UNIT + i], scale, bias));
     }
 }
 
@@ -270,6 +269,5 @@ static NOINLINE void sum_strip_columns(const struct strip *strip, const struct l
         sum_some_columns(strip, lines, count, to, LISTED);
 }
 
-#undef LINE_LANES
 #undef LINE_UNIT
 #undef LINE_KIND

@@ -28,6 +28,7 @@ cdef class Plan:
     cdef Py_ssize_t held           # how many of the buffers are: the arrays of maps
     cdef Py_buffer *buffers        # [levels]
 
+    cdef dict named_shapes(self)
     cdef int set_result(self, array, bint written) except -1
     cdef int set_argmax(self, const int32_t[:, :, :, :] indices) except -1
 

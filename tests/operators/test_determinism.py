@@ -23,7 +23,7 @@ from conftest import (
 )
 
 import roicy
-from roicy import _cpu
+from roicy._kernels import plan
 
 ALL = (*SUMS, "roi_pool", "roi_align_max", "roi_align_rotated")
 # Each shape is enough work for a team of threads: many blocks, fewer blocks than threads, many
@@ -283,13 +283,14 @@ def test_gradients_of_boxes(name, channels, dtype, isa, rng):
 
 
 @pairs(name=ALL, layout=LAYOUTS, dtype=DTYPES, isa=ISAS)
-def test_boxes_in_steps(name, layout, dtype, isa, monkeypatch, rng):
+def test_boxes_in_steps(name, layout, dtype, isa, request, rng):
     """Many boxes are pooled in several steps, which changes no bits but of sums over boxes."""
     x, boxes, g = make(rng, name, "images", dtype)
     given = {"layout": layout, "spatial_scale": 0.5}
     at_once = passes(name, x, boxes, g, **given)
     magnitude = passes(name, x, boxes, np.abs(g), **given)[1 + (name == "roi_pool")].max()
-    monkeypatch.setattr(_cpu, "MAX_BOXES", 37)
+    request.addfinalizer(plan.bound_steps)
+    plan.bound_steps(37)
     for a, b in zip(passes(name, x, boxes, g, **given), at_once, strict=True):
         if a.shape != x.shape:
             assert_same_bits(a, b)

@@ -16,7 +16,7 @@ from conftest import (
 )
 
 import roicy
-from roicy import _cpu
+from roicy._kernels import plan
 from roicy.compat.onnx._ops import levels_of
 from roicy.compat.torchvision import MultiScaleRoIAlign
 
@@ -69,13 +69,14 @@ def passes(maps, boxes, g, layout):
     )
 
 
-def test_boxes_in_steps(dtype, layout, monkeypatch, rng):
+def test_boxes_in_steps(dtype, layout, request, rng):
     """Levels take different numbers of steps."""
     maps, boxes = make(rng, dtype, layout, count=300)
     g = to_layout(rng.standard_normal((300, 20, 3, 3)).astype(dtype), layout)
     out, of_boxes, of_maps = passes(maps, boxes, g, layout)
     _, _, magnitudes = passes(maps, boxes, np.abs(g), layout)
-    monkeypatch.setattr(_cpu, "MAX_BOXES", 31)
+    request.addfinalizer(plan.bound_steps)
+    plan.bound_steps(31)
     again, of_boxes_again, of_maps_again = passes(maps, boxes, g, layout)
     assert_same_bits(again, out)
     assert_same_bits(of_boxes_again, of_boxes)
