@@ -33,6 +33,7 @@ NODES = {
     "ps_prroi_pool": "roicy::PSPrRoIPool",
     "ps_roi_pool": "roicy::PSRoIPool",
 }
+KNOWN = ("sampling_ratio", "aligned", "clockwise")  # keywords that nodes of other domains have
 
 
 def is_exporting() -> bool:
@@ -50,6 +51,13 @@ def _attributes(
     found = {"spatial_scale": list(scales), **dict(zip(own.parameters, parameters, strict=False))}
     if not NODES[own.name].startswith("roicy::"):
         found["spatial_scale"] = scales[0]
+        for name in own.parameters.keys() - KNOWN:
+            value = found.pop(name)
+            if value != own.parameters[name]:
+                raise NotImplementedError(
+                    f"{own.name}: {name}={value!r} is not exported, since {NODES[own.name]} of "
+                    "ONNX lacks it"
+                )
     if own.name == "roi_pool":
         return {"pooled_shape": list(size), **found}
     if "sampling_ratio" in found:

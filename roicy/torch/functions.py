@@ -50,13 +50,11 @@ def roi_align(
     >>> boxes.grad
     tensor([[0.0000, 0.5000, 0.0000, 0.5000, 0.0000]])
     """
+    given = (sampling_ratio, aligned, num_threads)
     if not torch.jit.is_scripting():
-        return _eager.pool(
-            "roi_align", input, boxes, output_size, spatial_scale, sampling_ratio, aligned,
-            num_threads,
-        )  # fmt: skip
-    given = _script.given(boxes, input.size(0), output_size, spatial_scale)
-    return torch.ops.roicy.roi_align(input, *given, sampling_ratio, aligned, num_threads)
+        return _eager.pool("roi_align", input, boxes, output_size, spatial_scale, *given)
+    placed = _script.given(boxes, input.size(0), output_size, spatial_scale)
+    return torch.ops.roicy.roi_align(input, *placed, *given)
 
 
 @_docs.function(
@@ -78,15 +76,11 @@ def roi_align_max(
     >>> roicy.torch.roi_align_max(input, torch.tensor([[0, 0.0, 0, 2, 2]]), 1, sampling_ratio=2)
     tensor([[[[7.5000]]]])
     """
+    given = (sampling_ratio, aligned, products, num_threads)
     if not torch.jit.is_scripting():
-        return _eager.pool(
-            "roi_align_max", input, boxes, output_size, spatial_scale, sampling_ratio,
-            aligned, products, num_threads,
-        )  # fmt: skip
-    given = _script.given(boxes, input.size(0), output_size, spatial_scale)
-    return torch.ops.roicy.roi_align_max(
-        input, *given, sampling_ratio, aligned, products, num_threads
-    )
+        return _eager.pool("roi_align_max", input, boxes, output_size, spatial_scale, *given)
+    placed = _script.given(boxes, input.size(0), output_size, spatial_scale)
+    return torch.ops.roicy.roi_align_max(input, *placed, *given)
 
 
 @_docs.function("RoIAlignRotated : this function as a module")
@@ -109,15 +103,11 @@ def roi_align_rotated(
     >>> boxes.grad[:, 1].round(decimals=4)
     tensor([1.])
     """
+    given = (sampling_ratio, aligned, clockwise, num_threads)
     if not torch.jit.is_scripting():
-        return _eager.pool(
-            "roi_align_rotated", input, boxes, output_size, spatial_scale, sampling_ratio,
-            aligned, clockwise, num_threads,
-        )  # fmt: skip
-    given = _script.given(boxes, input.size(0), output_size, spatial_scale, 5)
-    return torch.ops.roicy.roi_align_rotated(
-        input, *given, sampling_ratio, aligned, clockwise, num_threads
-    )
+        return _eager.pool("roi_align_rotated", input, boxes, output_size, spatial_scale, *given)
+    placed = _script.given(boxes, input.size(0), output_size, spatial_scale, 5)
+    return torch.ops.roicy.roi_align_rotated(input, *placed, *given)
 
 
 @_docs.function("PSRoIAlign : this function as a module")
@@ -129,12 +119,11 @@ def ps_roi_align(
 
     Gradients flow to the input and to the boxes.  Pixel i always covers [i, i + 1).
     """
+    given = (sampling_ratio, num_threads)
     if not torch.jit.is_scripting():
-        return _eager.pool(
-            "ps_roi_align", input, boxes, output_size, spatial_scale, sampling_ratio, num_threads
-        )
-    given = _script.given(boxes, input.size(0), output_size, spatial_scale)
-    return torch.ops.roicy.ps_roi_align(input, *given, sampling_ratio, num_threads)
+        return _eager.pool("ps_roi_align", input, boxes, output_size, spatial_scale, *given)
+    placed = _script.given(boxes, input.size(0), output_size, spatial_scale)
+    return torch.ops.roicy.ps_roi_align(input, *placed, *given)
 
 
 @_docs.function("PrRoIPool : this function as a module")
@@ -238,12 +227,10 @@ def multiscale_roi_align(
     >>> roicy.torch.multiscale_roi_align(levels, boxes, 1, [1 / 4, 1 / 8], sampling_ratio=2).ravel()
     tensor([2., 1.])
     """
+    given = (sampling_ratio, aligned, canonical_scale, canonical_level, num_threads)
     if not torch.jit.is_scripting():
         return _eager.pool(
-            "multiscale_roi_align", features, boxes, output_size, spatial_scale,
-            sampling_ratio, aligned, canonical_scale, canonical_level, num_threads,
-        )  # fmt: skip
-    given = _script.given_of_levels(boxes, features, output_size, spatial_scale)
-    return torch.ops.roicy.multiscale_roi_align(
-        features, *given, sampling_ratio, aligned, canonical_scale, canonical_level, num_threads
-    )
+            "multiscale_roi_align", features, boxes, output_size, spatial_scale, *given
+        )
+    placed = _script.given_of_levels(boxes, features, output_size, spatial_scale)
+    return torch.ops.roicy.multiscale_roi_align(features, *placed, *given)

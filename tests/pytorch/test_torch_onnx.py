@@ -1,5 +1,7 @@
 """Models with roicy.torch that torch.onnx.export makes give the same in ONNX Runtime."""
 
+import io
+
 import numpy as np
 import pytest
 from conftest import pairs, random_boxes
@@ -198,3 +200,18 @@ def test_the_largest_samples_are_not_exported(dynamo, rng, tmp_path):
     message = "roi_align_max: not exported|No ONNX function found.*roi_align_max"
     with pytest.raises(Exception, match=message):
         export(str(tmp_path / "m.onnx"), dynamo, Pool("roi_align_max", 2), *problem(rng, 15, 9))
+
+
+@pytest.mark.parametrize("clockwise", [False, True])
+def test_keywords_that_a_node_lacks(clockwise, rng, monkeypatch):
+    """Only their defaults are exported."""
+    monkeypatch.setattr("roicy.torch._onnx.KNOWN", ("sampling_ratio", "aligned"))
+    buffer, boxes = io.BytesIO(), torch.tensor([[0, 8.0, 8, 6, 4, 0.3]])
+    model = Pool("roi_align_rotated", 2, clockwise=clockwise)
+    if clockwise:
+        with pytest.raises(NotImplementedError, match="^roi_align_rotated: clockwise=True is not"):
+            export(buffer, False, model, problem(rng, 15, 9)[0], boxes)
+    else:
+        torch.onnx.export(model, (problem(rng, 15, 9)[0], boxes), buffer, dynamo=False)
+        (node,) = [one for one in onnx.load_from_string(buffer.getvalue()).graph.node if one.domain]
+        assert "clockwise" not in [one.name for one in node.attribute]
