@@ -25,6 +25,7 @@ from pathlib import Path
 from sysconfig import get_config_var, get_platform
 
 from Cython.Build import cythonize
+from Cython.Build.Dependencies import create_dependency_tree
 from Cython.Compiler import Options
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
@@ -142,8 +143,17 @@ def translate(extensions):
     )
     written = {module.name: module for module in made}
     for extension in extensions:
+        read = declarations(extension.sources[0])
         extension.sources = written[extension.name].sources
-        extension.depends = with_included(written[extension.name].depends)
+        extension.depends = with_included([*written[extension.name].depends, *read])
+
+
+def declarations(source):
+    """Return the pxd files of pyx that a file needs: C that stands in them may include headers."""
+    if not source.endswith(".pyx"):
+        return []
+    read = create_dependency_tree(quiet=True).all_dependencies(source)  # cythonize has made it
+    return sorted(path for path in read if Path(path).match("*.pxd") and "pyx" in Path(path).parts)
 
 
 def with_included(headers):

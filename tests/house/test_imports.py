@@ -200,6 +200,8 @@ def test_headers_are_dependencies(monkeypatch):
     for module in made:
         found = {Path(path) for path in setup["with_included"](module.depends)}
         assert found.isdisjoint(TABLES) == (module.name in WITHOUT_TABLES)
+    of_plan = setup["with_included"](setup["declarations"]("pyx/call/plan.pyx"))
+    assert str(Path("pyx/plan/rules_rotated.h")) in of_plan
     table = setup["with_included"]([Path("pyx/table/avx2.c")])
     headers = ("images/warp.h", "simd/rows.inc.h", "simd/convert.h", "simd/contract.inc.h")
     assert {str(Path("pyx", header)) for header in headers} <= set(table)
