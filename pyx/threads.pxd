@@ -38,8 +38,9 @@ cdef extern from "<Python.h>":
 cdef enum:
     BRIEF = 100000                 # nanoseconds of a call that keeps Python's lock      # R491
     FEW_TASKS = 64                 # that are believed to be brief for longer          # no record
-    BYTES = 5                      # that are cleared or given back in a nanosecond      # no record
-    BRIEF_TURNS = 2048             # of a loop that makes Python's objects               # no record
+    LONG = 1000000                 # of work beside the call's own, which gives it up    # no record
+    BYTES = 10                     # that are cleared or given back in a nanosecond      # no record
+    TURNS = 256                    # of a loop between looks at the time                # no record
 
 
 cdef struct Team:                  # who carries out the tasks of one call
@@ -71,8 +72,13 @@ cdef inline void start_team(Team *team) noexcept nogil:
 
 
 cdef inline PyThreadState *give_lock_for(double cost) noexcept nogil:
-    """Give Python's lock up for work of so many nanoseconds; NULL if it is brief."""
-    return give_lock() if cost > BRIEF else NULL
+    """Give Python's lock up for work of so many nanoseconds that is not the call's own; NULL if it
+    is not long, since beside busy threads a call waits for the lock each time.
+    """
+    if cost <= LONG:
+        return NULL
+    count_release()
+    return give_lock()
 
 
 cdef inline void take_lock_again(PyThreadState *state) noexcept nogil:
@@ -80,10 +86,15 @@ cdef inline void take_lock_again(PyThreadState *state) noexcept nogil:
         take_lock(state)
 
 
-cdef inline void let_others(Py_ssize_t turn) noexcept:
-    """Let other threads have Python's lock in some turns of a long loop."""
-    if turn % BRIEF_TURNS == BRIEF_TURNS - 1:
+cdef inline void let_others(Py_ssize_t turn, long long *since) noexcept:
+    """Let other threads have Python's lock where a loop takes long that makes Python's objects.
+
+    since: when the loop began, or last let others have it.
+    """
+    if turn % TURNS == TURNS - 1 and nanoseconds() - since[0] > LONG:
+        count_release()
         take_lock(give_lock())
+        since[0] = nanoseconds()
 
 
 cdef inline int look_for_signals(Team *team) noexcept nogil:

@@ -32,8 +32,8 @@ from plan.structs cimport (FORWARD, GRAD_BOXES, GRAD_INPUT, MAX_PIXEL, MAX_PIXEL
                            MAX_SAMPLE_GRAD, Boxes, Call, LevelJob, Map)
 from roicy._kernels.isa cimport tables
 from simd.structs cimport Strides, small_size
-from threads cimport (BYTES, PyThreadState, Team, give_lock_for, let_others, run_call,
-                      start_team, take_lock_again)
+from threads cimport (BYTES, PyThreadState, Team, give_lock_for, let_others, nanoseconds,
+                      run_call, start_team, take_lock_again)
 
 from roicy._checks import _arguments, _boxes, _levels, _names
 from roicy._machine import _threads
@@ -213,6 +213,7 @@ cdef int take_boxes(Plan plan, boxes, counts) except -1:
     # Coordinates times this have to be finite; at least 1, so that the given ones are, too.
     cdef double scale = max(first.scale.y, first.scale.x, 1.0)
     cdef bint plain = counts is None
+    cdef long long since = nanoseconds()
     if plan.call.itemsize == sizeof(float):
         scale = <float>scale      # beyond float it is infinite, and all boxes are looked at closely
     if type(boxes) is list:      # which another thread may change
@@ -221,7 +222,7 @@ cdef int take_boxes(Plan plan, boxes, counts) except -1:
     if type(boxes) is tuple:
         plain = plain and len(boxes) == images
         for n in range(images if plain else 0):
-            let_others(n)
+            let_others(n, &since)
             plain = plain and take_rows(plan, boxes[n], n, scale)
     elif plain:
         plain = take_rows(plan, boxes, -1, scale)

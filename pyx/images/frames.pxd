@@ -7,7 +7,7 @@ from images.buffers cimport buffer_of, memory_of
 from images.structs cimport BYTE, YUV_SPARE, Frame, Plane, Yuv
 from images.table cimport ImageTable
 from simd.structs cimport Source
-from threads cimport Team, let_others, run_tasks
+from threads cimport Team, let_others, nanoseconds, run_tasks
 from tuning cimport TASKS_PER_THREAD
 
 cdef enum:
@@ -38,6 +38,7 @@ cdef inline Frame *frames_of(list kept, given, Yuv *yuv) except NULL:
     cdef Frame *frame
     cdef Source *pixels
     cdef Plane plane
+    cdef long long since = nanoseconds()
     if given.yuv:
         (yuv.shared, yuv.wide, yuv.own_chroma, yuv.rgb565, yuv.luma, channels) = given.yuv
         for c in range(3):
@@ -46,7 +47,7 @@ cdef inline Frame *frames_of(list kept, given, Yuv *yuv) except NULL:
     elif kind != BYTE:
         size = 4 if kind == c'f' else 2
     for j, array in enumerate(given.arrays):
-        let_others(j)
+        let_others(j, &since)
         view = buffer_of(kept, array, b"BHf", size)
         for n in range(view.shape[0]):
             frame = frames + i + n

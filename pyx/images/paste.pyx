@@ -24,7 +24,7 @@ from images.table cimport ImageTable
 from roicy._kernels.isa cimport tables
 from simd.structs cimport real, stream_fence
 from simd.table cimport Simd
-from threads cimport (BRIEF, PyThreadState, Team, give_lock_for, run_call, run_tasks,
+from threads cimport (BRIEF, PyThreadState, Team, give_lock_for, nanoseconds, run_call, run_tasks,
                       take_lock_again)
 from tuning cimport STREAM_BYTES, TASKS_PER_THREAD
 
@@ -465,6 +465,7 @@ def codes(masks, places, corners, rule, shape, int threads):
     cdef list kept = []
     cdef Paste paste
     cdef Py_ssize_t k, count = len(places)
+    cdef long long since
     begin(&paste)
     paste.masks.values, paste.masks.along_y = REACHED, True
     set_masks(&paste, masks, places, corners, rule)
@@ -472,6 +473,7 @@ def codes(masks, places, corners, rule, shape, int threads):
     paste.codes = <Runs*>memory_of(kept, count * sizeof(Runs), True)
     try:
         run(&paste, count, threads)
-        return [code_of(paste.codes, k) for k in range(count)]
+        since = nanoseconds()
+        return [code_of(paste.codes, k, &since) for k in range(count)]
     finally:
         free_texts(paste.codes, count)

@@ -22,7 +22,7 @@ from images.structs cimport (RESIZE_BITS, RESIZE_ROWS, Frame, ResizeAxis, Resize
 from images.table cimport ImageTable
 from roicy._kernels.isa cimport tables
 from simd.structs cimport ASSERT
-from threads cimport BRIEF, Team, let_others, run_call, run_tasks
+from threads cimport BRIEF, Team, let_others, nanoseconds, run_call, run_tasks
 
 cdef enum:
     RESIZE_TASKS = 2               # tasks of a thread where there are few boxes        # no record
@@ -424,11 +424,12 @@ cdef double set_pictures(
     cdef Picture *picture = <Picture*>memory_of(kept, job.count * sizeof(Picture), True)
     cdef Region region
     cdef Py_ssize_t k
+    cdef long long since = nanoseconds()
     cdef double cost = 0, across
     cdef double stored = <double>job.height * job.width * max(job.target.repeats, 1)
     job.pictures = picture
     for k in range(job.count):
-        let_others(k)
+        let_others(k, &since)
         picture.frame = region.frame = frames + rows[k, 0]
         picture.at_y, picture.at_x = rows[k, 1], rows[k, 2]
         set_axis(&picture.y, <int32_t>rows[k, 3], rows[k, 5], axis_tables)

@@ -18,7 +18,8 @@ from labels.structs cimport (LABELS_PAD, LABELS_TOGETHER, Codes, Labels, LabelsA
                              regions_add_rows, regions_join)
 from labels.table cimport LabelTable
 from roicy._kernels.isa cimport tables
-from threads cimport BRIEF, Team, let_others, look_for_signals, run_call, run_tasks
+from threads cimport (BRIEF, Team, let_others, look_for_signals, nanoseconds, run_call,
+                      run_tasks)
 from tuning cimport TASKS_PER_THREAD
 
 cdef enum:
@@ -297,18 +298,20 @@ cdef void set_parts(Job *job, int threads) noexcept nogil:
     job.parts = min(job.parts, job.call.y.pixels)
 
 
-cdef list made_regions(const Job *job, Py_ssize_t image):
+cdef list made_regions(const Job *job, Py_ssize_t image, long long *since):
     """Return (label, area, x0, y0, x1, y1, code or None) of the labels of an image."""
     cdef list found = []
     cdef Region region
     cdef Py_ssize_t label, part
     for label in range(job.regions):
-        let_others(image * job.regions + label)
+        let_others(label, since)
         memset(&region, 0, sizeof(region))
         for part in range(image * job.parts, (image + 1) * job.parts):
             regions_join(&region, job.counted + part * job.regions + label)
         if region.area:
-            code = code_of(job.codes.runs, image * job.regions + label) if job.codes.count else None
+            code = None
+            if job.codes.count:
+                code = code_of(job.codes.runs, image * job.regions + label, since)
             found.append((label, region.area, region.x0, region.y0, region.x1, region.y1, code))
     return found
 
@@ -375,6 +378,7 @@ def compute(maps, axes, rule, outs, regions, int threads):
     cdef Job job
     cdef Labels *call = &job.call
     cdef Py_ssize_t i
+    cdef long long since
     set_call(&job, kept, maps, axes, rule)
     cdef Py_buffer *view = buffer_of(kept, outs[0], b"BbHhIiLlQq", 0)
     call.out, call.itemsize = <char*>view.buf, view.itemsize
@@ -393,7 +397,8 @@ def compute(maps, axes, rule, outs, regions, int threads):
         set_codes(&job, kept, <int>job.regions)
     try:
         run(&job, maps.numbers.size, threads)
-        return [made_regions(&job, i) for i in range(job.images)]
+        since = nanoseconds()
+        return [made_regions(&job, i, &since) for i in range(job.images)]
     finally:
         free_texts(job.codes.runs, job.images * job.codes.count)
 
@@ -442,6 +447,7 @@ def stored_codes(masks, int threads):
 
 cdef list coded(Job *job, list kept, Py_ssize_t numbers, int threads):
     cdef Py_ssize_t i, y
+    cdef long long since
     cdef double total
     cdef Region *one
     cdef list found = []
@@ -450,11 +456,12 @@ cdef list coded(Job *job, list kept, Py_ssize_t numbers, int threads):
     job.codes.regions = <Region*>memory_of(kept, job.images * sizeof(Region), True)
     try:
         run(job, numbers, threads)
+        since = nanoseconds()
         for i in range(job.images):
             total, one = 0, job.codes.regions + i
             for y in range(job.call.y.pixels if job.call.sums != NULL else 0):
                 total += job.call.sums[i * job.call.y.pixels + y]
-            code = code_of(job.codes.runs, i)
+            code = code_of(job.codes.runs, i, &since)
             found.append((code, one.area, one.x0, one.y0, one.x1, one.y1, total))
         return found
     finally:

@@ -1,4 +1,4 @@
-"""Calls give up Python's lock once at most, and small calls not at all."""
+"""Calls give up Python's lock once, long ones more often, and small ones not at all."""
 
 import functools
 import sys
@@ -104,6 +104,25 @@ def hidden_work():
 @pytest.mark.parametrize("name", hidden_work())
 def test_hidden_work_is_seen(name):
     assert releases(hidden_work()[name]) >= 1
+
+
+def work_beside_calls():
+    """Return calls that take some milliseconds before the kernels compute, or after them."""
+    few, tiny = np.ones((1, 1, 1, 1), np.float32), np.ones((20, 1, 4, 4), np.float32)
+    masks, boxes = np.broadcast_to(few[0], (50000, 1, 1)), np.tile([0.0, 0, 1, 1], (50000, 1))
+    maps = np.broadcast_to(few, (100000, 1, 1, 1))
+    return {
+        "boxes of images": lambda: roicy.roi_align(maps, [boxes[:0]] * 100000, 1),
+        "memory of tasks": lambda: roicy.roi_align_backward(few, [[0, 0, 0, 1, 1]], maps.shape),
+        "places of masks": lambda: roicy.paste_masks(masks, boxes, (2, 2)),
+        "regions": lambda: roicy.label_segments(tiny, (8, 8), labels=[65535]),
+        "codes": lambda: roicy.paste_masks(masks, boxes, (1, 1), format="rle"),
+    }
+
+
+@pytest.mark.parametrize("name", work_beside_calls())
+def test_work_beside_calls_gives_it_up(name):
+    assert releases(work_beside_calls()[name]) >= 2
 
 
 def test_calls_that_take_longer_than_thought():
