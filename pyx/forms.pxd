@@ -11,9 +11,8 @@ cdef inline int form_of(
         const double *rows, Py_ssize_t count, double height, double width) noexcept nogil:
     """What upright boxes (K, 4) of an image seem to be, or 0.
 
-    SHARES: all of them lie within one pixel, and have an area.  SIDES: some are mirrored by more
-    than a pixel, two or more or from top to bottom, and all would lie on the image if they were x,
-    y, w and h.
+    SHARES: all of them lie within one pixel, and have an area.  SIDES: two or more are mirrored by
+    more than a pixel, or one from top to bottom, and read as x, y, w, h all lie on the image.
     """
     cdef bint shares = height >= LEAST_IMAGE and width >= LEAST_IMAGE, sides = shares
     cdef bint broken = False, upside_down = False

@@ -45,13 +45,13 @@ struct offer {
     shared_work *work;
     void *given;
     size_t workers, joined; /* at most, and until now; the caller is the first */
-    size_t busy;            /* helpers that have joined and are not done: written last by them */
-    condition done;         /* none is busy any more */
+    size_t busy;    /* helpers that are not done: their last write, after which this may be gone */
+    condition done; /* none is busy any more */
     struct offer *next;
 };
 
 static struct {
-    mutex lock;          /* of what is written but for `callers` and times */
+    mutex lock;          /* held to write what follows, up to `busy`, but `offers` */
     condition wake;      /* there is an offer for a helper that sleeps */
     condition growth;    /* calls want more helpers than there are */
     struct offer *first; /* the oldest */
@@ -72,9 +72,8 @@ static struct {
    list of numbers. */
 static int uses_runtime = 0;
 
-/* How many processors the OpenMP runtime found when it was loaded, if it binds threads to them, and
-   0 otherwise.  Such a runtime has bound the first thread by now, whose affinity mask no longer
-   tells how many processors the process has. */
+/* Processors of the process, as an OpenMP runtime that binds threads found them; else 0.  It has
+   bound the first thread by now, whose affinity mask no longer tells how many there are. */
 static int bound_processors = 0;
 static int first_place = 0;      /* of the thread that imported roicy */
 static size_t runtime_stack = 0; /* bytes of a thread of the runtime; 0: the system's default */

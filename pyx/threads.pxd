@@ -122,7 +122,7 @@ cdef inline void give_up_lock(Team *team) noexcept nogil:
 cdef inline void look_at_time(Team *team) noexcept nogil:
     """Give the lock up where a call that keeps it takes longer than was thought.
 
-    The system may have run others for milliseconds: this says nothing where there are few tasks.
+    After few tasks a long time proves nothing: the system may have run others for milliseconds.
     """
     cdef long long now = nanoseconds()
     if team.tasks == 0:

@@ -6,9 +6,9 @@
 - run: kernels do the work, step by step.
 - finish: the result is given the form that the caller asked for.
 
-The two backends, ``_cpu.py`` for NumPy arrays and ``cuda/backend.py`` for CuPy arrays, have the
-same functions, but only the first has the gradient of roi_align_max.  Only this file decides which
-of them a call uses.
+Only this file decides which backend a call uses: ``_cpu.py`` for NumPy arrays, or
+``cuda/backend.py`` for CuPy arrays, which has functions of the same names for the same steps but
+lacks the gradient of roi_align_max.
 """
 
 from __future__ import annotations

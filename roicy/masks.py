@@ -271,7 +271,7 @@ def given_boxes(given: Any, count: int) -> np.ndarray:
 def _places(
     boxes: np.ndarray, width: int, shape: tuple[int, int], rule: str, padding: int, computed: Any
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return where masks lie, as struct mask_place of ``pyx/images/masks.h``, and corners of boxes.
+    """Return where masks lie, as mask_place of ``pyx/images/structs.h``, and corners of boxes.
 
     Boxes are converted to the type of the masks first.
     """

@@ -70,7 +70,7 @@ cdef inline int begin(Call *call) noexcept nogil:
                     <int>INT32_MAX)
     keys = <int32_t*>allocated(3 * count, sizeof(int32_t))
     call.order = <int32_t*>allocated(count, sizeof(int32_t))
-    call.starts = <Py_ssize_t*>allocated(lists + 2, sizeof(Py_ssize_t))
+    call.starts = <Py_ssize_t*>allocated(lists + 2, sizeof(Py_ssize_t))      # for counting_sort
     if keys == NULL or call.order == NULL or call.starts == NULL:
         free(keys)
         return -1
@@ -282,8 +282,7 @@ cdef inline int finish(Call *call) noexcept nogil:
 cdef inline int argmax_is_wrong(Call *call) noexcept nogil:
     """Set `bad` if an index of argmax, which lies end to end, is of no pixel; 0 if none is.
 
-    New results are shown to nobody if an index is wrong, so they need no check in advance: tasks
-    check indices as they go.
+    Of a new result tasks check indices as they go: if one is wrong, nobody sees the result.
     """
     cdef const LevelJob *job = call.jobs
     cdef Flat flat

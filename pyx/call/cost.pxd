@@ -2,7 +2,7 @@
 
 Whoever holds Python's lock asks, to keep it for brief calls.  Numbers are nanoseconds of a core
 with AVX2 or AVX-512, found by timing random calls: most calls take half to twice as long (R494).
-They are bounds where boxes are thin or maps are many, since one task may have all of the work.
+Where boxes are thin or maps are many they are upper bounds: one task may have all of the work.
 """
 from libc.math cimport INFINITY, fabs
 

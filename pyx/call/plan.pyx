@@ -215,7 +215,7 @@ cdef int take_boxes(Plan plan, boxes, counts) except -1:
     cdef bint plain = counts is None
     cdef long long since = nanoseconds()
     if plan.call.itemsize == sizeof(float):
-        scale = <float>scale      # beyond float it is infinite, and all boxes are looked at closely
+        scale = <float>scale      # infinite beyond float: add_rows then refuses every row
     if type(boxes) is list:      # which another thread may change
         boxes = tuple(boxes)
     plan.given_boxes = boxes
@@ -398,8 +398,8 @@ cdef class Arguments:
 cdef class Rule:
     """Hold a struct rule of rules.h: where the bins of a box lie, and which pixels they weigh.
 
-    kind: a name of RULES; fields: other numbers of the struct, which are 0 by default.  The two
-    that most calls have take no dictionary, which would be 2 % of a tiny call.
+    kind: a name of RULES; fields: other numbers of the struct, which are 0 by default.  Two are
+    parameters of their own, since a dictionary would cost a tiny call 2 %.
     """
 
     def __cinit__(self, kind, int sampling_ratio=0, bint aligned=False, **fields):

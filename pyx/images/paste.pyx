@@ -439,7 +439,7 @@ def images(masks, places, corners, rule, int values, out, bint cleared, int thre
 
     masks: (K, h, w), or prototypes.Mixed; places: int64 (K, 8), as struct mask_place; corners:
     float64 (K, 4); rule: (of RULES, threshold, border of zeros around a mask); values: as in
-    masks.h.
+    structs.h.
     """
     cdef list kept = []
     cdef Paste paste

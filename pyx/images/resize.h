@@ -137,7 +137,7 @@ static NOINLINE void resize_line(const struct resize_axis *axis, int i, const ui
         resize_one_line(axis, i, 0, from, stride, count, to);
 }
 
-/* Output pixel i of transposed rows: a line for each byte of a pixel of `pitch` bytes. */
+/* Output pixel i of transposed rows, a line for each channel; stride: from pixel to pixel. */
 static FORCE_INLINE void resize_one_column(const struct resize_axis *axis, int i, int wide,
                                            int channels, int rows, const uint8_t *from,
                                            ptrdiff_t stride, uint8_t *to) {

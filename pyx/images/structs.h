@@ -89,8 +89,8 @@ struct resize_pair {
     int16_t low[2], high[2];
 };
 
-/* One axis: output pixel i sums the taps spans[2 * i] .. spans[2 * i] + spans[2 * i + 1] - 1.  Both
-   ends of these never fall.  An axis that keeps its pixels has no spans. */
+/* One axis.  `spans` has (first, count) of the taps of each output pixel; neither first nor first +
+   count falls from pixel to pixel.  An axis that keeps its pixels has no spans. */
 struct resize_axis {
     int32_t count, taps; /* output pixels; the most taps of one */
     const int32_t *spans;

@@ -179,8 +179,8 @@ static FORCE_INLINE void yuv_weave(const yuv_bytes *rgb, uint8_t *to) {
 #define PIXEL(i, c) ((i) % 3 != (c) ? -1 : (i) / 3 / 2 + (i) / 3 % 2 * 8)
 #define FOUR(i, c) PIXEL(i, c), PIXEL(i + 1, c), PIXEL(i + 2, c), PIXEL(i + 3, c)
 #define ALL(i, c) { FOUR(i, c), FOUR(i + 4, c), FOUR(i + 8, c), FOUR(i + 12, c) }
-    /* Of each byte of the result: where its pixel is among those of this colour, if it is of this
-       colour, else -1.  yuv_pack has put even pixels first, and odd ones 8 bytes later. */
+    /* pixels[v][c][j] is of byte 16 v + j of the result: where its pixel is in rgb[c], if the byte
+       is of colour c, else -1.  yuv_pack has put even pixels first, odd ones 8 bytes later. */
     static const int8_t pixels[3][3][16] = {{ALL(0, 0), ALL(0, 1), ALL(0, 2)},
                                             {ALL(16, 0), ALL(16, 1), ALL(16, 2)},
                                             {ALL(32, 0), ALL(32, 1), ALL(32, 2)}};

@@ -74,7 +74,7 @@ static inline void regions_join(struct labels_region *to, const struct labels_re
 /* The codes of the labels of an image. */
 struct labels_codes {
     int32_t count;
-    struct runs *runs; /* [count], of which label `first` has the first one */
+    struct runs *runs; /* [count] */
     int64_t *ends;     /* [count]: where each code ends so far, in pixels down the columns */
     int32_t *rows;     /* [column][change]: where labels change in some columns */
     int masks;         /* there is one label, of all pixels that are not 0 */

@@ -83,7 +83,7 @@ cdef struct Part:                  # some bins of one box, for a channel block o
 
 
 cdef inline Part parts_of(const LevelJob *job, const Task *task, int max_columns) noexcept nogil:
-    """Return the state before the first part: at the end of the box before the first.
+    """Return a state from which next_part goes to the first part: all of the box before is done.
 
     Bins that do not fit scratch together are divided into parts of at most max_columns columns.
     """
@@ -271,7 +271,7 @@ cdef struct Walk:                  # a part, where its pixels come from, and whe
     bint may_join                  # whether the pass computes several blocks at once
     Map map
     Tile tile                      # of the part's block
-    Py_ssize_t opened              # that block
+    Py_ssize_t tile_block          # which block that is
     Target target
     Scratch scratch
     void *result                   # bin (0, 0) of the part's block, or the gradient of it
@@ -347,7 +347,7 @@ cdef inline void begin_walk(
     """The state before the first part of a task, from which walk_on goes on."""
     walk.scratch = scratch_of(job, memory)
     walk.map = load_once(job, task, <char*>walk.scratch.tile)
-    walk.tile, walk.opened = open_tile(job, &walk.map, task, task.first_block), task.first_block
+    walk.tile, walk.tile_block = open_tile(job, &walk.map, task, task.first_block), task.first_block
     walk.target = target_of(job, &walk.tile, &walk.scratch)
     walk.part = parts_of(job, task, MAX_BINS)
     walk.may_join = may_join
@@ -362,8 +362,8 @@ cdef inline bint walk_on(const LevelJob *job, const Task *task, Walk *walk) noex
         stream_rest(job.call.simd, &walk.scratch.queue)
         stream_fence()
         return False
-    if part.block != walk.opened:      # else it goes on holding rows
-        walk.tile, walk.opened = open_tile(job, &walk.map, task, part.block), part.block
+    if part.block != walk.tile_block:      # else it goes on holding rows
+        walk.tile, walk.tile_block = open_tile(job, &walk.map, task, part.block), part.block
         walk.target.lanes = walk.tile.lanes
     elif (job.store == STREAMING and not writes_maps(job.call.purpose) and not walk.tile.in_place
             and begins_box(part, task)):

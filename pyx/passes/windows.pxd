@@ -39,9 +39,8 @@ cdef inline void contract(
         real *bins, Stream *queue) noexcept nogil:
     """bins = the weighted sums of a window, along the first axis and then along the second.
 
-    pixels: the window's first pixel along the second axis, and pixel 0 of the map along the first,
-    which is where taps count from; it may lie before the tile.  Results of the box before are
-    streamed meanwhile, half of them before each axis.
+    pixels: the first pixel of the window.  Results of the box before are streamed meanwhile, half
+    of them before each axis.
     """
     cdef Py_ssize_t lanes = LANE_BYTES // sizeof(real), row = second.count * lanes
     # with so many bins at a time, the strip stays in a level 1 cache
@@ -49,7 +48,8 @@ cdef inline void contract(
     cdef int left = first.bins, some
     cdef Taps taps = first.taps
     cdef Vectors window, strips
-    window.start, window.stride = pixels, second.stride
+    # Taps count from pixel 0, which may lie before the tile or the strip.
+    window.start, window.stride = pixels - first.low * first.stride, second.stride
     window.pixel_stride, window.count = first.stride, second.count
     strips.start, strips.stride, strips.pixel_stride = strip - second.low * lanes, row, lanes
     while left > 0:
@@ -154,9 +154,9 @@ cdef inline void sum_block(const LevelJob *job, Walk *walk, real *bins) noexcept
         pixels = load(job, &walk.tile, memory, &part.window, &view)
     set_axes(job, part, &view, &y, &x)
     if part.x_first:
-        contract(job.call.simd, pixels - x.low * x.stride, &x, &y, strip, bins, &walk.scratch.queue)
+        contract(job.call.simd, pixels, &x, &y, strip, bins, &walk.scratch.queue)
     else:
-        contract(job.call.simd, pixels - y.low * y.stride, &y, &x, strip, bins, &walk.scratch.queue)
+        contract(job.call.simd, pixels, &y, &x, strip, bins, &walk.scratch.queue)
 
 
 cdef inline void store_part(const LevelJob *job, const Walk *walk, real *out) noexcept nogil:

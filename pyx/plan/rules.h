@@ -359,10 +359,10 @@ RULE_FN int NAME(single_samples)(const struct box_axis *axis, int p, struct taps
     return stop - first < axis->grid;
 }
 
-/* Adds the slopes of a stretch of bin p between two pixels, on which the hats are lines.  `share`
-   is the stretch's part of the bin, and its middle lies `before` times the bin's length after the
-   start of the bin.  If the bin's start moves, the mean moves with every point of the bin, the less
-   the farther the point is from there, and so for its end; both edges of the box move both. */
+/* Adds the slopes of a stretch of bin p between two pixels, where hats are lines.  `share`: its
+   part of the bin; `before`: how far its middle lies in the bin, 0 to 1.  If the bin's start moves
+   by 1, this point moves by 1 - before, and by `before` if the end does.  Each edge of the box
+   moves both. */
 RULE_FN void NAME(add_stretch_slopes)(const struct box_axis *axis, int p, double share,
                                       double before, struct tap_sum *here, struct tap_sum *right) {
     double n = axis->bins, by_start = share * (1 - before), by_end = share * before;

@@ -134,8 +134,8 @@ cdef struct Task:                  # what one thread does at a time; tasks do no
     Py_ssize_t first_bin           # bins p * PW + q of a position-sensitive operator, else all bins
     Py_ssize_t stop_bin
     int load
-    Py_ssize_t y0                  # the rectangle [y0, y1) x [x0, x1) of pixels that a task owns;
-    Py_ssize_t y1                  # if it only reads, the hull of what its boxes read
+    Py_ssize_t y0                  # pixels [y0, y1) x [x0, x1): what the task writes, or if it only
+    Py_ssize_t y1                  # reads, what its boxes read
     Py_ssize_t x0
     Py_ssize_t x1
     double cost
@@ -148,7 +148,7 @@ cdef struct Tasks:                 # a list that grows
     Py_ssize_t room
 
 
-cdef struct ScratchSizes:          # scratch of a thread, in bytes from its start, where the tile is
+cdef struct ScratchSizes:          # where parts of a thread's scratch begin, in bytes; tile at 0
     Py_ssize_t strip
     Py_ssize_t bins
     Py_ssize_t staging             # BINS_BYTES
@@ -255,7 +255,7 @@ cdef struct Work:                  # what all tasks of a call share
 
 
 cdef struct Cover:                 # what the windows of some boxes cover
-    Py_ssize_t y0                  # the hull of all that are not empty; its rows may be made whole
+    Py_ssize_t y0                  # the hull of those not empty; x may be widened to whole rows
     Py_ssize_t y1
     Py_ssize_t x0
     Py_ssize_t x1

@@ -476,9 +476,9 @@ cdef inline void set_slots_of_samples(
 cdef inline Py_ssize_t find_few_taps(LevelJob *job) noexcept nogil:
     """Mark boxes whose taps are in few rows and columns of their windows, and list those.
 
-    Their windows have many times more pixels than there can be taps, which are two a sample at
-    most.  There is no bound where the box decides how many samples there are.  Neither the taps
-    that lie on the map nor other boxes matter, so that a box has few in every batch or in none.
+    A window of such a box has FEW_TAPS_GAIN times as many pixels as two taps a sample and axis can
+    read.  Where the box decides how many samples there are, no box has few.  Other boxes do not
+    matter, so a box has few in every batch or in none.
     Return how many boxes have few taps, or -1 without memory.
     """
     cdef Tables *tables = &job.tables

@@ -18,8 +18,9 @@
 
 #ifdef HAVE_SHUFFLES
 /* Indices of elements of two vectors: SINGLES of floats, PAIRS of floats or doubles, and SEGMENTS
-   of doubles.  SINGLES and PAIRS: the lower (LOW) or the higher (HIGH) halves of each segment
-   alternate.  SEGMENTS: every other segment. */
+   of doubles.  SINGLES and PAIRS: elements of both vectors in turn, from the lower (LOW) or the
+   higher (HIGH) half of each segment.  SEGMENTS: the even (LOW) or the odd (HIGH) segments of one
+   vector and then of the other. */
 #if VECTOR_BYTES == 64
 #define LOW_SINGLES 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29
 #define HIGH_SINGLES 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31

@@ -96,10 +96,10 @@ struct source {
    so many rows of another type are kept as REAL. */
 enum { ROWS_RUN = 64, ROWS_CHANNELS = 4, ROWS_LOADED = 32 };
 
-/* The interval of one output pixel: pixels low to high.  The first weighs `first`, the last weighs
-   `last` if it is another one, and those between weigh `middle`.  They sum to `cover`, the part of
-   the interval that lies on the frame; high < low where it is none.  The weight of pixel low + t of
-   a triangle is the smaller of first + t * middle and last - t * middle, at least 0. */
+/* The interval of one output pixel: pixels low to high, which is less than low if there are none.
+   first, middle, last: weights of pixel low, of those between, and of pixel high if it is another.
+   cover: their sum, the part of the interval that lies on the frame.  Of a triangle, pixel low + t
+   weighs max(0, min(first + t * middle, last - t * middle)). */
 struct interval {
     int32_t low, high;
     float first, middle, last, cover;

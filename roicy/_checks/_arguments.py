@@ -114,7 +114,10 @@ def dequantised(name: str, value: Any) -> np.ndarray:
 
 
 def is_small(dtype: np.dtype) -> bool:
-    """Whether maps of that type are computed with as float32."""
+    """Whether maps of that type are computed with as float32.
+
+    Other packages may give their types the letter of bfloat16.
+    """
     return (
         dtype.char in SMALL and dtype.isnative and (dtype.char != "E" or dtype.name == "bfloat16")
     )
@@ -138,10 +141,7 @@ def bits(array: np.ndarray) -> np.ndarray:
 
 
 def plain(name: str, value: Any) -> np.ndarray:
-    """Return an array of NumPy's own class.
-
-    It is one that the caller does not have: the shape of the caller's could change meanwhile.
-    """
+    """Return a view of NumPy's own class, since another thread may reshape the caller's array."""
     if type(value) is np.ndarray:
         return value.view()
     if not isinstance(value, np.ndarray):

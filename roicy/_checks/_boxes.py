@@ -378,8 +378,8 @@ def warn_of_scores(kind: str, boxes: Any) -> None:
     """Warn of rows whose x1 may be the index of an image, and which end with a score, or with a
     score and a class.
 
-    Read as boxes, all of them would end above where they begin, or they would be lower than a pixel
-    and turned by a whole number.  kind: what errors call an index.
+    Read as [image, x1, y1, x2, y2], every row would end above its start.  Read as turned boxes, all
+    would be lower than a pixel and turned by a whole number.  kind: what errors call an index.
     """
     rows = np.asarray(boxes, np.float64)
     if not len(rows) or rows.shape[1] not in (5, 6):

@@ -34,8 +34,8 @@ def rule(
     """Return the numbers of struct level_rule of pyx/plan/rules_levels.h, for maps of these scales.
 
     Levels go from the finest map's to the coarsest map's, as in torchvision.  Where there are more
-    maps than levels, the last maps have no boxes.  A box belongs to a level also if it is
-    smaller by a factor of up to 2**1e-6, since areas are rounded.
+    maps than levels, the last maps have no boxes.  Areas are rounded, so a box that is up to
+    2**1e-6 times too small for a level still belongs to it.
     """
     level = level_of_scale(finest)
     last = min(count - 1, level_of_scale(coarsest) - level)

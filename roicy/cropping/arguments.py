@@ -34,7 +34,7 @@ MISTAKEN: list[tuple[Any, str]] = [
 ORIENTATION = 0x0112  # EXIF's tag: 1 is upright, 2 to 8 are turned or mirrored
 SAMPLE = 64  # pixels of each axis of a frame that are looked at
 FITS = ("stretch", "letterbox", "letterbox_top_left", "cover", "line")
-RULES = {False: 0, True: 1, "pillow": 2, "nearest": 3}  # by antialias, as in pyx/images/axis.h
+RULES = {False: 0, True: 1, "pillow": 2, "nearest": 3}  # by antialias, as in pyx/images/structs.h
 BORDERS = ("image", "crop", "constant")
 CHANNELS = ("first", "last")
 # How many rows and columns of Y share one of U and V, in frames that have planes
@@ -89,7 +89,7 @@ KINDS = {(4,): "upright", (5,): "rotated", (4, 2): "corners", (2, 3): "matrices"
 
 
 class Yuv(NamedTuple):
-    """How YCbCr becomes red, green and blue: numbers of pyx/images/yuv.h."""
+    """How YCbCr becomes red, green and blue: numbers of struct crop_yuv of pyx/images/structs.h."""
 
     shared: int  # 1 where two rows of Y share a row of U and V
     wide: bool  # whether numbers have two bytes
