@@ -7,3 +7,12 @@ cdef enum:
     MAX_EXACT = 1 << 24            # in a float
     MAX_EXACT_FLOAT16 = 1 << 11
     MAX_EXACT_BFLOAT16 = 1 << 8
+
+
+cdef inline bint tells_images(int dtype, Py_ssize_t images) noexcept nogil:
+    """Whether numbers of a type can tell so many images apart."""
+    if dtype == c'f':
+        return images <= MAX_EXACT + 1
+    if dtype == c'e':
+        return images <= MAX_EXACT_FLOAT16 + 1
+    return dtype != c'E' or images <= MAX_EXACT_BFLOAT16 + 1

@@ -26,7 +26,7 @@ cdef extern from "pool.h" nogil:
         size_t batches, void *given) noexcept
     void c_enter_call "enter_call"() noexcept
     void c_leave_call "leave_call"() noexcept
-    bint c_steps_aside "steps_aside"(size_t worker, long long *since) noexcept
+    bint c_step_aside "step_aside"(size_t worker, long long *since) noexcept
     long long c_nanoseconds "nanoseconds"() noexcept
     void c_count_release "count_release"() noexcept
     size_t c_releases "lock_releases"() noexcept
@@ -153,8 +153,8 @@ cdef void leave_call() noexcept nogil:
     c_leave_call()
 
 
-cdef bint steps_aside(size_t worker, long long *since) noexcept nogil:
-    return c_steps_aside(worker, since)
+cdef bint step_aside(size_t worker, long long *since) noexcept nogil:
+    return c_step_aside(worker, since)
 
 
 cdef long long nanoseconds() noexcept nogil:

@@ -383,13 +383,13 @@ static size_t releases = 0;
 static void count_release(void) { __atomic_fetch_add(&releases, 1, __ATOMIC_RELAXED); }
 static size_t lock_releases(void) { return LOOK(releases); }
 
-/* A worker asks between two tasks whether it leaves its call; since: when the caller began, or let
-   others run last.
+/* What a worker does between two tasks: it tells whether it leaves its call.  since: when the
+   caller began, or let others run last.
 
    With more threads than processors the system takes a processor away for milliseconds.  So helpers
    go, and callers make turns, which are shorter.  Where other processes compute, turns would be
    theirs, and callers stay. */
-static int steps_aside(size_t worker, long long *since) {
+static int step_aside(size_t worker, long long *since) {
     long long before, after;
     if (threads_too_many() <= 0)
         return 0;

@@ -6,12 +6,12 @@ task asks for it.
 """
 from errors cimport NO_MEMORY, RAISED, fail, raise_last
 from roicy._kernels.machine cimport (count_release, enter_call, leave_call, nanoseconds, pool_for,
-                                     steps_aside, tasks_are_timed)
+                                     step_aside, tasks_are_timed)
 from simd.structs cimport LANE_BYTES, PLANTED, pages_alloc, pages_free
 
 ctypedef void (*WorkFunction)(const void *call, Py_ssize_t task, char *scratch) noexcept nogil
 # Calls `function(given, i)` for i from 0 to count - 1, on threads that somebody else has: those of
-# the pool, as `pool_for` of machine.pyx does, or ONNX Runtime's.
+# the pool, as `pool_for` of machine.pyx does, or ONNX Runtime's, which makes `batches` of them.
 ctypedef void *(*ParallelFor)(
     void *context, void (*function)(void *given, size_t i) noexcept nogil, size_t count,
     size_t batches, void *given) noexcept nogil
@@ -46,7 +46,7 @@ cdef enum:
 cdef struct Team:                  # who carries out the tasks of one call
     ParallelFor parallel_for       # the pool's, or ONNX Runtime's
     void *context
-    bint steps_aside               # for other calls, where threads are more than processors
+    bint may_step_aside            # for other calls, where threads are more than processors
     long long since                # when it did last
     bint looks_for_signals         # as Ctrl-C's; ONNX Runtime has to get its results
     long long until                # when it looks for them next
@@ -61,13 +61,13 @@ cdef struct Shared:                # tasks that workers take in turn
     WorkFunction work
     const void *call
     Team *team
-    bint steps_aside
+    bint may_step_aside            # as the team may when the tasks begin, if it has helpers
 
 
 cdef inline void start_team(Team *team) noexcept nogil:
     """Prepare a call on the pool that may end by Ctrl-C."""
-    team.parallel_for, team.context, team.steps_aside, team.state = pool_for, NULL, False, NULL
-    team.since, team.keeps_lock, team.tasks = 0, False, 0
+    team.parallel_for, team.context, team.state = pool_for, NULL, NULL
+    team.since, team.may_step_aside, team.keeps_lock, team.tasks = 0, False, False, 0
     team.looks_for_signals, team.until = True, milliseconds() + LOOK_EVERY
 
 
@@ -114,7 +114,7 @@ cdef inline int look_for_signals(Team *team) noexcept nogil:
 cdef inline void give_up_lock(Team *team) noexcept nogil:
     """Give Python's lock up for the rest of a call."""
     count_release()
-    team.keeps_lock, team.steps_aside = False, True
+    team.keeps_lock, team.may_step_aside = False, True
     team.state = give_lock()
     enter_call()
 
@@ -141,7 +141,7 @@ cdef inline void take_tasks(void *given, size_t worker) noexcept nogil:
         scratch += <Py_ssize_t>worker * shared.queue.scratch_bytes
     while task < shared.queue.count:
         shared.work(shared.call, task, scratch)
-        if shared.steps_aside and steps_aside(worker, &shared.team.since):
+        if shared.may_step_aside and step_aside(worker, &shared.team.since):
             return
         task = take_task(&shared.queue)
         if worker == 0 and shared.team.keeps_lock and task < shared.queue.count:
@@ -159,7 +159,7 @@ cdef inline int share_tasks(
     cdef Shared shared
     shared.work, shared.call, shared.queue.next, shared.queue.count = work, call, 0, tasks
     shared.queue.scratch, shared.queue.scratch_bytes = scratch, scratch_bytes
-    shared.team, shared.steps_aside = team, team.steps_aside and workers > 1
+    shared.team, shared.may_step_aside = team, team.may_step_aside and workers > 1
     while shared.queue.next < tasks:
         shared.queue.until = team.until if team.looks_for_signals else 0
         if workers == 1 and not tasks_are_timed():

@@ -58,11 +58,11 @@ cdef inline int begin(Call *call) noexcept nogil:
     """Give each level its boxes."""
     cdef Py_ssize_t count = call.boxes.count, lists = call.levels * call.jobs.map.images, i
     cdef int32_t *keys
-    cdef const Isa *isa = tables + (call.itemsize == sizeof(double))
+    cdef const Isa *isa = tables + (call.itemsize == sizeof(double))      # float's, then double's
     call.simd, call.lanes = isa.simd, LANE_BYTES // call.itemsize
-    if call.purpose == MAX_PIXEL_GRAD and call.out_strides.x == 1:
+    if call.purpose == MAX_PIXEL_GRAD and call.out_strides.x == 1:      # set by max_pixel_grad
         call.lanes = 1             # planes are written one by one: a task may have any number
-    call.done = call.begun = True
+    call.begun, call.has_more = True, False
     if count == 0:
         return 0
     if lists > INT32_MAX:
@@ -77,7 +77,7 @@ cdef inline int begin(Call *call) noexcept nogil:
     sort_boxes(call, keys)
     free(keys)
     for i in range(call.levels):
-        call.done = call.done and has_no_work(&call.jobs[i])
+        call.has_more = call.has_more or not has_no_work(&call.jobs[i])
     return 0
 
 
@@ -136,20 +136,19 @@ cdef inline int make_tasks(Call *call) noexcept nogil:
 
 cdef inline int next_step(Call *call, Py_ssize_t max_boxes) noexcept nogil:
     """Plan the next step, of at most so many boxes of a level; 0 if there is none, else 1."""
-    cdef Py_ssize_t level, stop
+    cdef Py_ssize_t level, first
     cdef LevelJob *job
-    if call.done:
+    if not call.has_more:
         return 0
-    call.done = True
+    call.has_more = False
     for level in range(call.levels):
         job = &call.jobs[level]
-        stop = job.tables.stop
+        first = job.tables.stop       # the next tables begin where these end
         free_tables(&job.tables)
-        job.tables.first = job.tables.stop = stop
+        job.tables.first = job.tables.stop = first
         if has_boxes_left(job) and tabulate(call, level, max_boxes) < 0:
             return -1
-        if has_boxes_left(job):
-            call.done = False
+        call.has_more = call.has_more or has_boxes_left(job)
         job.add = call.steps > 0      # gradients to those of the steps before
     call.steps += 1
     if make_tasks(call) < 0:

@@ -24,7 +24,7 @@ from call.describe cimport (
 from call.flat cimport Flat, go_through, narrow_some
 from errors cimport Error, last_error, raise_last, zeros_for
 from forms cimport form_of
-from limits cimport MAX_EXACT, MAX_SIDE
+from limits cimport MAX_SIDE, tells_images
 from plan.boxes cimport add_rows, angle_in_degrees, look_like_scores, reserve
 from plan.rules cimport (RULE_COUNT, LevelRule, RuleNumbers, level_of, level_rule, rule_fields,
                          rule_names)
@@ -43,8 +43,8 @@ from roicy._machine import _threads
 cdef dict PURPOSES = {"forward": FORWARD, "grad_input": GRAD_INPUT, "grad_boxes": GRAD_BOXES,
                       "max_pixel": MAX_PIXEL, "max_pixel_grad": MAX_PIXEL_GRAD,
                       "max_sample": MAX_SAMPLE, "max_sample_grad": MAX_SAMPLE_GRAD}
-# The kinds of rules by their names in roicy/_table.py, and the places of their fields.  C's struct
-# has all fields, also those that rules.pxd does not declare.
+# Kinds of rules and places of their fields, by their names in roicy/_table.py, from the lists of
+# plan/rules.h.  C's struct has all fields, also those that rules.pxd does not declare.
 cdef enum:
     FIELDS = sizeof(RuleNumbers) // sizeof(int)
 cdef dict RULES = {rule_names[i].decode(): i for i in range(RULE_COUNT)}
@@ -261,7 +261,7 @@ cdef bint take_rows(Plan plan, boxes, Py_ssize_t image, double scale) except? Fa
             if image < 0 and images == 1 and rows.extents[1] == call.boxes.width:
                 image = 0      # there is no other
             if (rows.extents[1] == call.boxes.width + (image < 0)
-                    and not (image < 0 and rows.kind == c'f' and images > MAX_EXACT + 1)):
+                    and (image >= 0 or tells_images(rows.kind, images))):
                 if reserve(&call.boxes, rows.extents[0]) < 0:
                     raise_last()
                 taken = add_rows(&call.boxes, &rows, image, images, scale, call.itemsize)
@@ -584,7 +584,7 @@ cdef class Plan:
         """
         self.set_result(grad_output, False)
         self.set_argmax(argmax)
-        # also where there is one bin
+        # also where there is one bin: by it, `begin` tells whether planes are written
         self.call.out_strides.x = self.call.channels if self.channels_last else 1
         self.call.trusts_argmax = trusts_argmax
         run_call(compute, &self.call, nanoseconds_of_call(&self.call))

@@ -197,7 +197,7 @@ cdef int run(Call *call) noexcept nogil:
     cdef Error failure
     start_team(&team)
     team.looks_for_signals = False
-    team.steps_aside = True
+    team.may_step_aside = True
     enter_call()
     cdef int failed = compute_call(call, &team, &failure)
     leave_call()

@@ -56,8 +56,9 @@ cdef inline Shares shares_to_read(
     cdef Shares shares
     shares.blocks, shares.bins = work.units, 1
     shares.load, shares.max_boxes = PACK_WINDOW, INT32_MAX
-    shares.rows = shares.columns = shares.bands = 0
-    # Runs of a window are short, and each ends in a cache line that is not needed as a whole.
+    shares.rows = shares.columns = shares.bands = 0      # as nothing is written
+    # Runs of a window are short, and each ends in a cache line that is not needed as a whole.  A
+    # line has as many pixels as there are lanes.
     shares.pixel_cost, shares.row_cost = WINDOW_COST, WINDOW_COST * job.call.lanes
     shares.divides_boxes = False
     return shares

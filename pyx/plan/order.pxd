@@ -72,8 +72,8 @@ cdef inline int32_t place_of(const LevelJob *job, const double *box) noexcept no
         return <int32_t>(top // band * PLACE_BANDS + left // (width // PLACE_BANDS + 1))
     rows = pixel_at(edges[3], job.scale.y, height, job.call.itemsize) - top
     top //= max((height + PLACE_BUCKETS - 1) // PLACE_BUCKETS, 1)
-    # samples reach a pixel farther than a box, and boxes are at least a pixel high
-    if height > max_rows(job) and max(rows, -rows) + 3 > max_rows(job):
+    rows = max(rows, -rows) + 3      # samples reach farther, and boxes are at least a pixel high
+    if rows > max_rows(job) and height > max_rows(job):
         top += PLACE_BUCKETS
     return <int32_t>top
 

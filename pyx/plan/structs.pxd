@@ -225,7 +225,7 @@ cdef struct Call:
     Py_ssize_t scratch_bytes       # of each
     bint begun
     bint ready                     # a step is planned and waits to be run
-    bint done                      # there is no further step
+    bint has_more                  # there is another step to plan
     Py_ssize_t steps
 
 

@@ -176,7 +176,7 @@ cdef inline bint all_made(const Tables *tables) noexcept nogil:
 cdef inline int make_windows(LevelJob *job, Py_ssize_t count) noexcept nogil:
     """Room for the windows of the next boxes, and what their order knows."""
     cdef Tables *tables = &job.tables
-    cdef const Py_ssize_t *starts = job.order.starts
+    cdef const Py_ssize_t *starts = job.order.starts      # among the boxes of all levels
     cdef Py_ssize_t n
     tables.rows, tables.count = job.order.boxes + tables.first, count
     tables.stop = tables.first + count
@@ -487,11 +487,12 @@ cdef inline Py_ssize_t find_few_taps(LevelJob *job) noexcept nogil:
     cdef double ratio = job.call.rule.sampling_ratio
     cdef double area = FEW_TAPS_GAIN * 4.0 * ph * pw * ratio * ratio
     cdef Py_ssize_t i, rows, columns, found = 0
+    cdef Py_ssize_t smallest_tile = slope_pixels(SLOPE_BLOCKS)      # of all passes
     for i in range(tables.count if ratio > 0 else 0):
         rows = tables.slots_of_tap * (spans[2 * ph - 1] - spans[0])
         columns = tables.slots_of_tap * (spans[2 * (ph + pw) - 1] - spans[2 * ph])
         if (window_area(tables, i) >= area and rows > 0 and columns > 0 and columns <= MAX_COLUMNS
-                and <double>rows * columns <= slope_pixels(SLOPE_BLOCKS)):
+                and <double>rows * columns <= smallest_tile):
             if tables.few_taps == NULL and make_slots_of_taps(tables) < 0:
                 return -1
             if tables.tap_kind == SAMPLES:

@@ -127,12 +127,12 @@ cdef inline Work work_of(const Call *call) noexcept nogil:
         if writes_maps(call.purpose) and job.tables.count > 0:
             cost += (<double>job.map.images * job.map.rows * job.map.columns
                      * (work.bins if job.method.bins_apart else 1))
-    cost *= ceiling(call.channels, LANE_BYTES // call.itemsize)      # call.lanes may be 1
+    cost *= ceiling(call.channels, LANE_BYTES // call.itemsize)      # `begin` may make call.lanes 1
     # A little more than an even share: else rounding could make a share of bins seem too much for
     # a task, whose boxes would be divided too.
     work.cost = EVEN_SHARE * cost / (TASKS_PER_THREAD * call.max_threads)
     work.threads = call.max_threads
-    job = call.jobs
+    job = call.jobs      # which is the only one where bins have channels of their own
     if job.method != NULL and job.method.bins_apart and not writes_maps(call.purpose):
         cost *= NARROW_COST
     if cost < SERIAL_COST or call.max_threads == 1:

@@ -11,7 +11,7 @@ from libc.string cimport memcpy, memset
 from arrays cimport Array, number_at, number_in
 from call.describe cimport is_map, make_levels, set_channels, set_map, set_result
 from errors cimport Error
-from limits cimport MAX_EXACT, MAX_EXACT_BFLOAT16, MAX_EXACT_FLOAT16, MAX_SIDE
+from limits cimport MAX_SIDE, tells_images
 from plan.boxes cimport (
     add_rows, angle_in_degrees, look_like_scores, reserve, set_images)
 from plan.rules cimport LevelRule, level_of, level_rule
@@ -87,7 +87,7 @@ cdef inline bint take_maps(RoiRun *run) noexcept nogil:
     cdef const Tensor *tensor
     cdef Py_ssize_t levels = 1, i
     if node.levels > 1:
-        levels = run.run.count - node.at.maps - (node.at.begin >= 0)
+        levels = run.run.count - node.at.maps - (node.at.begin >= 0)      # which is the last
     if levels < 1 or levels > node.levels or make_levels(&run.call, levels) < 0:
         return False
     for i in range(levels):
@@ -102,14 +102,6 @@ cdef inline bint take_maps(RoiRun *run) noexcept nogil:
 
 
 # --- Boxes
-
-cdef inline bint tells_images(int dtype, Py_ssize_t images) noexcept nogil:
-    """Whether numbers of a type can tell so many images apart."""
-    cdef Py_ssize_t most = MAX_EXACT_FLOAT16 if dtype == c'e' else MAX_EXACT_BFLOAT16
-    if dtype == c'f':
-        most = MAX_EXACT
-    return images <= most + 1 or not is_real(dtype) or dtype == c'd'
-
 
 cdef inline bint take_rows(RoiRun *run) noexcept nogil:
     """Take the numbers and the image of each box."""
@@ -237,7 +229,8 @@ cdef inline bint make_result(RoiRun *run) noexcept nogil:
     cdef Strides strides
     cdef Tensor made
     if node.at.begin >= 0:      # the rows after those of boxes are kept
-        if begin.rank != 4 or begin.extents[0] < extents[0] or begin.kind != run.run.inputs[2].kind:
+        if (begin.rank != 4 or begin.extents[0] < extents[0]
+                or begin.kind != run.run.inputs[node.at.maps].kind):
             return False
         extents[0] = begin.extents[0]
         for i in range(1, 4):

@@ -175,7 +175,7 @@ cdef inline Status compute(const void *node, void *computation, void *context) n
     cdef Status status = NULL
     if node != NULL and (<const AnyNode*>node).compute(<const AnyNode*>node, context, &status):
         return status
-    return compute_in_python(computation, context, NULL)
+    return compute_in_python(computation, context, NULL)      # groups alone make recipes
 
 
 def are_zeros(numbers):

@@ -38,7 +38,7 @@ cdef struct Run:                   # of a node
 
 
 cdef inline int dtype_of(int kind) noexcept nogil:
-    """NumPy's character of a type of numbers; 0 of others."""
+    """NumPy's character of a type of ONNXTensorElementDataType; 0 of others."""
     if kind == 1:
         return c'f'
     if kind == 6:

@@ -1,5 +1,6 @@
 /* All that knows vectors.  The *.inc.h files are plain functions on REAL, which is float or double:
-   setup.py compiles each file of table/ for either. */
+   setup.py compiles each file of table/ for either.  They include nothing, and use what this file
+   has and includes before them. */
 #ifndef ROICY_SIMD_H
 #define ROICY_SIMD_H
 

@@ -143,14 +143,16 @@ cdef extern from "simd/structs.h":
         uint32_t count
         uint32_t all
 
-    void ASSERT(bint promise) noexcept nogil
-    # Write `condition & PLANTED(...)`, not `and`: where it is 0, that leaves no code.
-    bint PLANTED(const char *name) noexcept nogil
     Py_ssize_t small_size(int dtype) noexcept nogil
-    void stream_fence() noexcept nogil
-    void prefetch_l2(const void *line) noexcept nogil
-    void prefetch_l1(const void *line) noexcept nogil
-    void prefetch_write(void *line) noexcept nogil
-    void prefetch_run(const void *run, size_t size) noexcept nogil
-    void *pages_alloc(size_t size) noexcept nogil
-    void pages_free(void *block) noexcept nogil
+
+cdef extern from "simd/memory.h" nogil:
+    void ASSERT(bint promise) noexcept
+    # Write `condition & PLANTED(...)`, not `and`: where it is 0, that leaves no code.
+    bint PLANTED(const char *name) noexcept
+    void stream_fence() noexcept
+    void prefetch_l2(const void *line) noexcept
+    void prefetch_l1(const void *line) noexcept
+    void prefetch_write(void *line) noexcept
+    void prefetch_run(const void *run, size_t size) noexcept
+    void *pages_alloc(size_t size) noexcept
+    void pages_free(void *block) noexcept

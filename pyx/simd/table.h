@@ -18,13 +18,13 @@ struct simd {
 /* Copies the next lines of a stream. */
 static inline void stream_some(const struct simd *simd, struct stream *run) {
     if (run->left > 0)
-        simd->stream_lines(run);
+        simd->stream_lines(run, 0);
 }
 
 /* Copies all lines that are left. */
 static inline void stream_rest(const struct simd *simd, struct stream *run) {
-    run->at_once = run->left;
-    stream_some(simd, run);
+    if (run->left > 0)
+        simd->stream_lines(run, 1);
 }
 
 #endif

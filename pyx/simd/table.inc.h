@@ -118,6 +118,6 @@ OF_FLOAT(void, widen_runs,
           ptrdiff_t columns, ptrdiff_t run, float *to))
 
 /* vector.h */
-FUNCTION(void, stream_lines, (struct stream * run))
+FUNCTION(void, stream_lines, (struct stream * run, int all))
 FUNCTION(void, stream_copy, (void *to, const void *from, size_t bytes))
 FUNCTION(void, stream_clear, (void *to, size_t bytes))

@@ -1,4 +1,4 @@
-/* Tiles: between arrays of any strides and type, and [y][x][lane].
+/* Tiles: between arrays of any strides and type, and [y][x][lane], row by row as pack.inc.h does.
 
    The lanes past the last channel of a partial block are zero, and are never written back. */
 
@@ -194,7 +194,7 @@ static NOINLINE void unpack(const void *from, ptrdiff_t rows, ptrdiff_t columns,
     }
     const size_t size = (size_t)(target->lanes * columns) * sizeof(REAL);
     if (target->queue->left > 0)
-        stream_all(target->queue);
+        stream_lines(target->queue, 1);
     unpack_rows((const REAL *)from, 1, columns, (REAL *)target->staging, strides, target->lanes, 0);
     if (target->store == STREAMING) /* in two turns: the next box is summed along two axes */
         stream_begin(target->queue, to, target->staging, size, 2);

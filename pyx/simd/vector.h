@@ -88,26 +88,17 @@ static FORCE_INLINE void store_double(double *to, vector_double values) {
 #define STREAM(to, vector) _mm_stream_si128((__m128i *)(to), (__m128i)(vector))
 #endif
 
-/* Copies the next lines. */
-static FORCE_INLINE void stream_now(struct stream *run) {
+/* Copies the next lines, or all that are left. */
+static NOINLINE void stream_lines(struct stream *run, int all) {
     char *to = run->to; /* copies, which stores of bytes cannot change */
     const char *from = run->from;
-    size_t now = run->left < run->at_once ? run->left : run->at_once;
+    size_t now = all || run->left < run->at_once ? run->left : run->at_once;
     for (size_t i = 0; i < now; i += LANE_BYTES)
         for (int j = 0; j < LANE_BYTES; j += VECTOR_BYTES)
             STREAM(to + i + j, *(const unaligned_bytes *)(from + i + j));
     run->to = to + now;
     run->left -= now;
     run->from = from + now;
-}
-
-/* Copies the next lines, for callers that only have the table of functions. */
-static NOINLINE void stream_lines(struct stream *run) { stream_now(run); }
-
-/* Copies all lines that are left. */
-static inline void stream_all(struct stream *run) {
-    run->at_once = run->left;
-    stream_now(run);
 }
 
 /* Begins a copy that `turns` calls of stream_lines complete.  Until then nobody may change the
@@ -130,7 +121,7 @@ static inline void stream_begin(struct stream *run, void *to, const void *from, 
 static NOINLINE void stream_copy(void *to, const void *from, size_t bytes) {
     struct stream run;
     stream_begin(&run, to, from, bytes, 1);
-    stream_all(&run);
+    stream_lines(&run, 1);
 }
 
 /* Clears bytes past the caches. */

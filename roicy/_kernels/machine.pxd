@@ -8,7 +8,7 @@ cdef void *pool_for(
     size_t batches, void *given) noexcept nogil
 cdef void enter_call() noexcept nogil
 cdef void leave_call() noexcept nogil
-cdef bint steps_aside(size_t worker, long long *since) noexcept nogil
+cdef bint step_aside(size_t worker, long long *since) noexcept nogil
 
 # Whether this thread's calls have their tasks timed one by one.
 cdef bint tasks_are_timed() noexcept nogil

@@ -48,7 +48,7 @@ class Single:
         self.given = operator.checked(given)
         self.shape, self.copied, self.threads = operator.shape, operator.copied, threads
         self.compute = operator.prepare(**self.given)
-        self.node = getattr(self.compute, "node", None)
+        self.node = getattr(self.compute, "node", None)  # Pooling's or Computation's
 
     def run(self, arrays: list[Any], output: Callable[..., Any]) -> None:
         """Compute the node, and write to the array that `output` makes of a shape."""

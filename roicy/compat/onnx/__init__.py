@@ -80,7 +80,8 @@ class Pooling:
         scale = self.scale if isinstance(self.scale, tuple) else (self.scale, self.scale)
         return Node(
             self.operator, self.rule, _arguments.output_size(self.size), [scale],
-            images=2 if self.rows else -1, products=self.products,
+            images=2 if self.rows else -1,  # the third input of with_images
+            products=self.products,
         )  # fmt: skip
 
     def __call__(self, x: Any, *boxes: Any, out: Any = None, num_threads: Any = None) -> Any:
