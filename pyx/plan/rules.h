@@ -103,6 +103,7 @@ struct sample_run {
 #endif
 
 #ifdef REAL
+/* From here on for each REAL: NAME(f) is f_float or f_double, as plan/rules.pxd has it. */
 
 RULE_FN double NAME(rule_min)(double a, double b) { return b < a ? b : a; }
 RULE_FN double NAME(rule_max)(double a, double b) { return b > a ? b : a; }

@@ -60,6 +60,18 @@ def test_tensors_have_the_operators_of_arrays():
         assert given == keywords, f"roicy/torch/functions.py, {name}: {KEYWORD}"
 
 
+def test_modules_have_the_keywords_of_functions():
+    """That of pyramids has torchvision's parameters, and so no `aligned`."""
+    tree = ast.parse((ROOT / "roicy/torch/modules.py").read_text())
+    for one in [one for one in tree.body if isinstance(one, ast.ClassDef) and one.decorator_list]:
+        (name,) = [argument.value for argument in one.decorator_list[0].args]
+        methods = {method.name: method for method in one.body if hasattr(method, "args")}
+        given = getattr(methods.get("__init__"), "args", None)
+        names = {one.arg for one in given.args + given.kwonlyargs} if given else set()
+        missing = {*keywords_of(name)} - names - ({"aligned"} if "multi" in name else set())
+        assert not missing, f"roicy/torch/modules.py, {one.name}, {missing}: {KEYWORD}"
+
+
 @pytest.mark.parametrize("name", KEYWORDS)
 def test_keywords_refuse_wrong_values(name):
     parameters = inspect.signature(getattr(roicy, name)).parameters
