@@ -182,7 +182,7 @@ struct masks {
 
 /* The lines of a mask, at some pixels along them: what a thread works in. */
 struct mask_lines {
-    double low_weight[PASTE_PIXELS], high_weight[PASTE_PIXELS]; /* REAL, as are the next three */
+    double low_weight[PASTE_PIXELS], high_weight[PASTE_PIXELS]; /* REAL, as all down to `pixels` */
     double low[2][PASTE_PIXELS];  /* a row blended along x; or a line's numbers at the low taps */
     double high[2][PASTE_PIXELS]; /* a line's numbers at the high taps */
     double pixels[PASTE_PIXELS];
