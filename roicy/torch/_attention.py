@@ -11,7 +11,6 @@ from torch import Tensor
 from torch.autograd.function import _SingleLevelFunction
 
 from .. import attention as of_numpy
-from .._checks import _arguments
 from . import _onnx, _tensors
 from ._autograd import IN_REVERSE, _compute, _record, call, register
 from ._operators import LIBRARY, define, unpack
@@ -80,11 +79,7 @@ def deformable_attention(
     >>> out.item(), at.grad.flatten()
     (2.5, tensor([3., 6.]))
     """
-    tensors = {"value": value, "locations": locations, "weights": weights}
-    for name, tensor in tensors.items():
-        if not isinstance(tensor, Tensor) or tensor.device.type not in ("cpu", "meta"):
-            kind = tensor.device if isinstance(tensor, Tensor) else _arguments.spell_type(tensor)
-            raise TypeError(f"{name}: {kind}, expected a torch.Tensor of the CPU")
+    _tensors.check(value=value, locations=locations, weights=weights)
     rows = shapes.tolist() if isinstance(shapes, Tensor) else shapes
     is_tracing = torch.jit.is_tracing()
     if is_tracing:  # extents are tensors then, which operators do not take for numbers

@@ -63,7 +63,7 @@ def paste_masks(
              [0, 1, 1, 0],
              [0, 0, 0, 0]]], dtype=torch.int32)
     """
-    _tensors.check(masks=masks, boxes=boxes, out=out)
+    _tensors.check_given(masks=masks, boxes=boxes, out=out)
     if format == "image" and not _mask_operators.is_plain(masks, boxes, out):
         sides = _mask_operators.sides(image_shape)
         result = _mask_operators.compute(
@@ -133,7 +133,7 @@ def label_map(
             [0, 0, 0, 1, 1],
             [0, 0, 0, 1, 1]])
     """
-    _tensors.check(maps=maps, out=out)
+    _tensors.check_given(maps=maps, out=out)
     if not _mask_operators.is_plain(maps, out, weights):
         _integers(dtype, out)
         found = _mask_operators.compute(
@@ -195,7 +195,7 @@ def label_segments(
     >>> segments[1]
     {'id': 1, 'area': 6, 'bbox': [3, 0, 2, 3], 'segmentation': None}
     """
-    _tensors.check(maps=maps, out=out)
+    _tensors.check_given(maps=maps, out=out)
     return _computed(
         labels_of_numpy.label_segments, {"maps": maps, "out": out}, size=size, layout=layout,
         align_corners=align_corners, mode=mode, via=via, box=box, weights=weights,
@@ -250,7 +250,7 @@ def resize_masks(
              [0, 0, 0, 0, 0],
              [0, 0, 0, 0, 0]]], dtype=torch.int32)
     """
-    _tensors.check(masks=masks, out=out)
+    _tensors.check_given(masks=masks, out=out)
     if format == "image" and not _mask_operators.is_plain(masks, out):
         result = _mask_operators.compute(
             "resize_masks", masks.detach(), _mask_operators.sides(size),

@@ -34,19 +34,22 @@ def array(tensor: Tensor) -> np.ndarray:
     return tensor.numpy()
 
 
-def check(devices: tuple[str, ...] = ("cpu", "meta"), /, **given: Tensor | None) -> None:
-    """Check that what is given are tensors, of devices that are known."""
+def check(devices: tuple[str, ...] = ("cpu", "meta"), /, **given: object) -> None:
+    """Check that values are tensors, of devices that are known."""
     for name, value in given.items():
-        if value is not None and (
-            not isinstance(value, Tensor) or value.device.type not in devices
-        ):
+        if not isinstance(value, Tensor) or value.device.type not in devices:
             kind = value.device if isinstance(value, Tensor) else _arguments.spell_type(value)
             raise TypeError(f"{name}: {kind}, expected a torch.Tensor of the CPU")
 
 
+def check_given(devices: tuple[str, ...] = ("cpu", "meta"), /, **given: object) -> None:
+    """Check the same of values that are not None."""
+    check(devices, **{name: value for name, value in given.items() if value is not None})
+
+
 def arrays(**given: Tensor | None) -> dict[str, np.ndarray]:
     """Return arrays of the same memory, of the tensors that are given, by their names."""
-    check(("cpu",), **given)
+    check_given(("cpu",), **given)
     return {name: array(value) for name, value in given.items() if value is not None}
 
 
