@@ -9,6 +9,7 @@ import numpy as np
 
 from ._checks import _arguments, _names
 from ._kernels import labels as kernels
+from ._kernels import machine
 from ._machine import _memory, _threads
 from .masks import FORMATS, Code, check_coded
 
@@ -29,7 +30,7 @@ INT64 = -(2**63), 2**63 - 1
 MOST_REGIONS = 2**16  # labels of regions are indices
 COUNTED = 2**20  # regions that are counted at once, of all pictures
 OF_AXIS = 4  # numbers of an output row or column: two weights, and the room of two for integers
-MOST_CLASSES = _arguments.LARGEST_EXACT["float32"]
+MOST_CLASSES = machine.LARGEST_EXACT["float32"]
 Coded = tuple[bytes, int, int, int, int, int, float]  # code, area, x0, y0, x1, y1, sum of values
 NOTHING: Coded = (b"0", 0, 0, 0, 0, 0, 0.0)  # of a mask without pixels
 

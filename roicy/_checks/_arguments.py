@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from .._kernels.machine import LARGEST_EXACT as LARGEST_EXACT
 from .._kernels.machine import MOST_BINS, MOST_PIXELS
 from ._names import INPUT, OUTPUT_SIZE, SAMPLING_RATIO, SPATIAL_SCALE
 

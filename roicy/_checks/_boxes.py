@@ -12,8 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from .._kernels.machine import LARGEST_EXACT
 from . import _arguments
-from ._arguments import CORNERS, FLOATS, LARGEST_EXACT, TURNED, is_small, spell_type, taken
+from ._arguments import CORNERS, FLOATS, TURNED, is_small, spell_type, taken
 from ._names import BOXES, BOXES_NUM, INPUT, SPATIAL_SCALE, can_be_given, warn
 
 # What NumPy reads in a list as it stands; all else is taken by itself.

@@ -24,7 +24,7 @@ import numpy as np
 
 from .._checks import _results
 from .._kernels import machine
-from . import _limits, renew_after_fork
+from . import _limits, _threads
 
 LEAST = 1 << 25  # bytes: smaller blocks are not kept here, since glibc keeps them itself (R289)
 LINE = 64  # bytes
@@ -46,7 +46,7 @@ poisons = machine.is_debug()  # kept blocks: what is read of them before it is w
 # not get the lock, it does without a kept block.
 _kept: list[np.ndarray] = []
 _lock = threading.Lock()
-renew_after_fork(globals(), _lock=threading.Lock, _kept=list)  # the parent's are copies
+_threads.renew_after_fork(globals(), _lock=threading.Lock, _kept=list)  # the parent's are copies
 
 
 def _keep(block: np.ndarray, free: Callable[[np.ndarray], bool] = machine.free_lazily) -> None:

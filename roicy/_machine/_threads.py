@@ -9,14 +9,26 @@ from typing import TYPE_CHECKING, SupportsIndex
 
 from .._checks import _arguments
 from .._kernels import machine
-from . import _limits, renew_after_fork
+from . import _limits
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
     from .._checks import _types as t
 else:
     from .._checks import _names as t
 
 MOST = machine.MOST_THREADS
+
+
+def renew_after_fork(module: dict[str, Any], **make: Callable[[], Any]) -> None:
+    """Set names of a module anew in each child of a fork, where nobody would release its locks."""
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(
+            after_in_child=lambda: module.update({name: make[name]() for name in make})
+        )
+
 
 # These are written under the lock, and read without it, since each is one reference.
 _lock = threading.Lock()

@@ -17,7 +17,7 @@ import threading
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
-from .._machine import _threads, renew_after_fork
+from .._machine import _threads
 
 if TYPE_CHECKING:
     from ._report import Report
@@ -30,7 +30,7 @@ __all__ = [
 OLDEST = (1, 24)  # the first version whose plugins read attributes and have kernels
 _GIVEN = "roicy.given"  # an entry of SessionOptions
 _lock = threading.Lock()
-renew_after_fork(globals(), _lock=threading.Lock)
+_threads.renew_after_fork(globals(), _lock=threading.Lock)
 
 
 def get_ep_name() -> str:

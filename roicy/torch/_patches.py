@@ -16,12 +16,12 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
-from .._machine import renew_after_fork
+from .._machine import _threads
 
 PROJECTS: dict[str, Project] = {}
 _lock = threading.RLock()
 _installed: list[tuple[Project, bool]] = []
-renew_after_fork(globals(), _lock=threading.RLock)
+_threads.renew_after_fork(globals(), _lock=threading.RLock)
 
 
 def log(level: str, text: str) -> None:

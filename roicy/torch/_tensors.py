@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from .._checks import _arguments, _boxes
+from .._kernels import machine
 from .._machine import _threads
 
 HALVES = (torch.float16, torch.bfloat16)
@@ -77,7 +78,7 @@ def boxes(rows: Tensor, images: int) -> np.ndarray:
     An index that may have been rounded to that of another image is refused where the array is read,
     but one of bfloat16 here, since without ml_dtypes the array has another type.
     """
-    largest = _arguments.LARGEST_EXACT["bfloat16"]
+    largest = machine.LARGEST_EXACT["bfloat16"]
     if rows.dtype is torch.bfloat16 and images > largest + 1 and rows.dim() == 2:
         rounded = torch.nonzero((rows[:, :1] >= largest) & (rows[:, :1] < images))
         if len(rounded):
