@@ -202,7 +202,7 @@ def described(
         if name in described_before:
             continue
         key = own.get(name, name)
-        kind, text = shared.get(key, key).split("\n", 1)
+        kind, text = (key if "\n" in key else shared[key]).split("\n", 1)
         both = f"{name}, {SECOND[name]}" if name in SECOND else name
         entries.append(f"{both} : {kind}{optional}\n    {text.lstrip()}")
     return entries

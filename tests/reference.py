@@ -140,6 +140,8 @@ def axes(
             axis = touched(box[2 - a], box[4 - a], spatial_scale, count, extent, dtype)
         elif operator == "roi_pool":
             axis = quantised(low, high, count, extent, dtype, 1)
+        else:
+            raise KeyError(f"{operator}: define it here, see 'Adding an operator'")
         found.append(list(axis))
     return found
 

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 from conftest import SUMS, random_boxes
 
+from roicy._keywords import keywords_of
+
 torch = pytest.importorskip("torch")
 
 
@@ -37,7 +39,8 @@ def problem(rng, name, dtype):
     """Return the input of an operator, boxes, the size of the output and the parameters."""
     maps = [torch.from_numpy(rng.standard_normal((2, 8, 15 // i, 17 // i))) for i in (1, 2)]
     boxes = torch.from_numpy(random_boxes(rng, 2, 7, (30, 34), np.float64)).to(dtype)
-    parameters = {"spatial_scale": pack(name, [0.5, 0.25]), **PARAMETERS.get(name, {})}
+    parameters = {"spatial_scale": pack(name, [0.5, 0.25]), **keywords_of(name)}
+    parameters |= PARAMETERS.get(name, {})
     return pack(name, [level.to(dtype) for level in maps]), boxes, (2, 2), parameters
 
 

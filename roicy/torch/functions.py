@@ -1,4 +1,4 @@
-"""torchvision's functions on regions, and five more, on tensors."""
+"""The operators on tensors: torchvision's functions on regions, and others."""
 
 # torch.jit.script reads annotations: they are not postponed here, and are spelled as it knows them
 

@@ -1,4 +1,4 @@
-"""torchvision's modules on regions, and three more."""
+"""The operators as modules: torchvision's, and others."""
 
 # torch.jit.script reads annotations: they are not postponed here, and are spelled as it knows them
 

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import ROWS, UPRIGHT
+from conftest import ROWS, SUMS, UPRIGHT
 from problems import PARAMETERS
 
 import roicy
+from roicy._kernels import methods
 from roicy._keywords import keywords_of
 
 ROOT = Path(__file__).parents[2]
@@ -70,6 +71,32 @@ def test_modules_have_the_keywords_of_functions():
         names = {one.arg for one in given.args + given.kwonlyargs} if given else set()
         missing = {*keywords_of(name)} - names - ({"aligned"} if "multi" in name else set())
         assert not missing, f"roicy/torch/modules.py, {one.name}, {missing}: {KEYWORD}"
+
+
+def test_gradients_have_the_keywords():
+    """That of maxima of pixels reads argmax, and needs none."""
+    for name in KEYWORDS.keys() - {"roi_pool"}:
+        for function in (f"{name}_backward", f"{name}_backward_boxes"):
+            if hasattr(roicy, function):
+                given = inspect.signature(getattr(roicy, function)).parameters
+                assert {*KEYWORDS[name]} <= {*given}, f"{function}: {KEYWORD}"
+
+
+def test_keywords_are_compared_with_the_definition():
+    for name in SUMS:
+        parameters = inspect.signature(getattr(roicy, name)).parameters
+        rows = PARAMETERS[name][:2]  # which run on the GPU's stand-in, too
+        for keyword in KEYWORDS[name]:
+            values = {row.get(keyword, parameters[keyword].default) for row in rows}
+            where = f"the first two rows of {name} in tests/problems.py, {keyword}"
+            assert values - {parameters[keyword].default}, f"{where}: {KEYWORD}"
+
+
+def test_the_table_of_methods_is_whole():
+    text = (ROOT / "pyx/README.md").read_text()
+    table = text.partition("| method |")[2].partition("\n\n")[0]
+    rows = re.findall(r"^\| `(\w+)` \|", table, re.MULTILINE)
+    assert rows == methods.names(), "pyx/README.md: see 'A method' there"
 
 
 @pytest.mark.parametrize("name", KEYWORDS)
