@@ -54,7 +54,7 @@ cdef inline void free_memory(object capsule) noexcept:
 
 cdef inline char *memory_of(list kept, Py_ssize_t size, bint cleared) except NULL:
     """Memory that is kept by a capsule."""
-    cdef PyThreadState *state = give_lock_for(size / BYTES)
+    cdef PyThreadState *state = give_lock_for(size / BYTES) if cleared else NULL
     cdef void *memory = calloc(size + 1, 1) if cleared else malloc(size + 1)
     take_lock_again(state)
     if memory == NULL:
