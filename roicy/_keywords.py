@@ -6,15 +6,17 @@ import inspect
 
 import roicy
 
-# What annotations of `_checks/_types.py` become in schemas and nodes, which know these types alone.
-_TYPES = {"bool": bool, "t.Ratio": int, "t.Index": int, "t.Number": float}
 _OF_ARRAYS_ALONE = ("spatial_scale", "return_argmax")  # others have the scale in their own way
 
 
 def keywords_of(name: str) -> dict[str, bool | int | float]:
-    """Return the keywords of an operator that not all calls have, in order, and their defaults."""
+    """Return the keywords of an operator that not all calls have, in order, and their defaults.
+
+    Their types are those of schemas and nodes.  Annotations are not asked, since programs that
+    check calls by them put types in their places.
+    """
     return {
-        one.name: _TYPES[one.annotation](one.default)
+        one.name: one.default
         for one in inspect.signature(getattr(roicy, name)).parameters.values()
-        if one.annotation in _TYPES and one.name not in _OF_ARRAYS_ALONE
+        if isinstance(one.default, (bool, int, float)) and one.name not in _OF_ARRAYS_ALONE
     }

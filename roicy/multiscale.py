@@ -31,9 +31,9 @@ _ROTATED = ROTATED | {"spatial_scale": "scales"}
 def multiscale_roi_align(
     features: Sequence[t.Input[t.Float]], boxes: t.Boxes, output_size: t.Size,
     spatial_scale: t.Scales = None, sampling_ratio: t.Ratio = -1, aligned: bool = False, *,
-    image_size: t.Pair | None = None, canonical_scale: t.Number = 224, canonical_level: t.Index = 4,
-    boxes_num: t.Counts = None, layout: t.Layout = "NCHW", out: t.Out[t.Float] = None,
-    num_threads: t.Threads = None,
+    image_size: t.Pair | None = None, canonical_scale: t.Number = 224.0,
+    canonical_level: t.Index = 4, boxes_num: t.Counts = None, layout: t.Layout = "NCHW",
+    out: t.Out[t.Float] = None, num_threads: t.Threads = None,
 ) -> t.NDArray[t.Float]:  # fmt: skip
     """RoIAlign of each box from the level of a feature pyramid that suits its size.
 
@@ -74,7 +74,7 @@ def multiscale_roi_align(
 def multiscale_roi_align_backward(
     grad_output: t.Gradient[t.Float], boxes: t.Boxes, input_shapes: Sequence[t.Shape],
     spatial_scale: t.Scales = None, sampling_ratio: t.Ratio = -1, aligned: bool = False, *,
-    image_size: t.Pair | None = None, canonical_scale: t.Number = 224,
+    image_size: t.Pair | None = None, canonical_scale: t.Number = 224.0,
     canonical_level: t.Index = 4, boxes_num: t.Counts = None, layout: t.Layout = "NCHW",
     out: t.Outs[t.Float] = None, num_threads: t.Threads = None,
 ) -> list[t.NDArray[t.Float]]:  # fmt: skip
@@ -100,7 +100,7 @@ def multiscale_roi_align_backward(
 def multiscale_roi_align_backward_boxes(
     grad_output: t.Gradient[t.Float], features: Sequence[t.Readable], boxes: t.Rows,
     spatial_scale: t.Scales = None, sampling_ratio: t.Ratio = -1, aligned: bool = False, *,
-    image_size: t.Pair | None = None, canonical_scale: t.Number = 224,
+    image_size: t.Pair | None = None, canonical_scale: t.Number = 224.0,
     canonical_level: t.Index = 4, boxes_num: t.Counts = None, layout: t.Layout = "NCHW",
     num_threads: t.Threads = None,
 ) -> t.NDArray[t.Float]:  # fmt: skip
@@ -109,7 +109,7 @@ def multiscale_roi_align_backward_boxes(
 def multiscale_roi_align_backward_boxes(
     grad_output: t.Gradient[t.Float], features: Sequence[t.Readable], boxes: t.BoxesOfImages,
     spatial_scale: t.Scales = None, sampling_ratio: t.Ratio = -1, aligned: bool = False, *,
-    image_size: t.Pair | None = None, canonical_scale: t.Number = 224,
+    image_size: t.Pair | None = None, canonical_scale: t.Number = 224.0,
     canonical_level: t.Index = 4, boxes_num: t.Counts = None, layout: t.Layout = "NCHW",
     num_threads: t.Threads = None,
 ) -> list[t.NDArray[t.Float]]:  # fmt: skip
@@ -118,7 +118,7 @@ def multiscale_roi_align_backward_boxes(
 def multiscale_roi_align_backward_boxes(
     grad_output: t.Gradient[t.Float], features: Sequence[t.Readable], boxes: t.Boxes,
     spatial_scale: t.Scales = None, sampling_ratio: t.Ratio = -1, aligned: bool = False, *,
-    image_size: t.Pair | None = None, canonical_scale: t.Number = 224,
+    image_size: t.Pair | None = None, canonical_scale: t.Number = 224.0,
     canonical_level: t.Index = 4, boxes_num: t.Counts = None, layout: t.Layout = "NCHW",
     num_threads: t.Threads = None,
 ) -> t.NDArray[t.Float] | list[t.NDArray[t.Float]]:  # fmt: skip
@@ -144,7 +144,7 @@ def multiscale_roi_align_backward_boxes(
 def multiscale_roi_align_rotated(
     features: Sequence[t.Input[t.Float]], boxes: t.Boxes, output_size: t.Size,
     spatial_scale: t.Scales = None, sampling_ratio: t.Ratio = -1, aligned: bool = True,
-    clockwise: bool = False, *, image_size: t.Pair | None = None, canonical_scale: t.Number = 224,
+    clockwise: bool = False, *, image_size: t.Pair | None = None, canonical_scale: t.Number = 224.0,
     canonical_level: t.Index = 4, boxes_num: t.Counts = None, layout: t.Layout = "NCHW",
     out: t.Out[t.Float] = None, num_threads: t.Threads = None,
 ) -> t.NDArray[t.Float]:  # fmt: skip
@@ -173,7 +173,7 @@ def multiscale_roi_align_rotated(
 def multiscale_roi_align_rotated_backward(
     grad_output: t.Gradient[t.Float], boxes: t.Boxes, input_shapes: Sequence[t.Shape],
     spatial_scale: t.Scales = None, sampling_ratio: t.Ratio = -1, aligned: bool = True,
-    clockwise: bool = False, *, image_size: t.Pair | None = None, canonical_scale: t.Number = 224,
+    clockwise: bool = False, *, image_size: t.Pair | None = None, canonical_scale: t.Number = 224.0,
     canonical_level: t.Index = 4, boxes_num: t.Counts = None, layout: t.Layout = "NCHW",
     out: t.Outs[t.Float] = None, num_threads: t.Threads = None,
 ) -> list[t.NDArray[t.Float]]:  # fmt: skip
@@ -189,7 +189,7 @@ def multiscale_roi_align_rotated_backward_boxes(
     grad_output: t.Gradient[t.Float], features: Sequence[t.Readable], boxes: t.Rows,
     spatial_scale: t.Scales = None, sampling_ratio: t.Ratio = -1, aligned: bool = True,
     clockwise: bool = False, *, image_size: t.Pair | None = None,
-    canonical_scale: t.Number = 224, canonical_level: t.Index = 4,
+    canonical_scale: t.Number = 224.0, canonical_level: t.Index = 4,
     boxes_num: t.Counts = None, layout: t.Layout = "NCHW", num_threads: t.Threads = None,
 ) -> t.NDArray[t.Float]:  # fmt: skip
     ...
@@ -198,7 +198,7 @@ def multiscale_roi_align_rotated_backward_boxes(
     grad_output: t.Gradient[t.Float], features: Sequence[t.Readable], boxes: t.BoxesOfImages,
     spatial_scale: t.Scales = None, sampling_ratio: t.Ratio = -1, aligned: bool = True,
     clockwise: bool = False, *, image_size: t.Pair | None = None,
-    canonical_scale: t.Number = 224, canonical_level: t.Index = 4,
+    canonical_scale: t.Number = 224.0, canonical_level: t.Index = 4,
     boxes_num: t.Counts = None, layout: t.Layout = "NCHW", num_threads: t.Threads = None,
 ) -> list[t.NDArray[t.Float]]:  # fmt: skip
     ...
@@ -207,7 +207,7 @@ def multiscale_roi_align_rotated_backward_boxes(
     grad_output: t.Gradient[t.Float], features: Sequence[t.Readable], boxes: t.Boxes,
     spatial_scale: t.Scales = None, sampling_ratio: t.Ratio = -1, aligned: bool = True,
     clockwise: bool = False, *, image_size: t.Pair | None = None,
-    canonical_scale: t.Number = 224, canonical_level: t.Index = 4,
+    canonical_scale: t.Number = 224.0, canonical_level: t.Index = 4,
     boxes_num: t.Counts = None, layout: t.Layout = "NCHW", num_threads: t.Threads = None,
 ) -> t.NDArray[t.Float] | list[t.NDArray[t.Float]]:  # fmt: skip
     """Gradient of :func:`multiscale_roi_align_rotated` with respect to the numbers of its boxes,
