@@ -6,8 +6,8 @@ their columns reach, and are then resized along x.  Either way output columns ar
 what is kept fits a level 2 cache.
 """
 from cpython.buffer cimport Py_buffer
-from cpython.pycapsule cimport PyCapsule_GetPointer
 from cpython.exc cimport PyErr_CheckSignals
+from cpython.pycapsule cimport PyCapsule_GetPointer
 from libc.math cimport INFINITY
 from libc.stdint cimport int32_t, int64_t, uint8_t
 from libc.string cimport memcpy, memmove, memset

@@ -121,10 +121,12 @@ def boxes_array(name: str, value: Any) -> np.ndarray:
     return value if value.dtype.isnative else value.astype(dtype)
 
 
-def array_of(rows: list[Any]) -> np.ndarray:
-    """Return an array of a list, which is read in parts: NumPy keeps Python's lock meanwhile."""
-    parts = [np.asarray(rows[k : k + ROWS_AT_ONCE]) for k in range(0, len(rows), ROWS_AT_ONCE)]
-    return np.concatenate(parts) if len(parts) > 1 else np.asarray(parts[0] if parts else rows)
+def array_of(rows: Any) -> np.ndarray:
+    """Return an array.  Long lists are read in parts, since NumPy keeps Python's lock meanwhile."""
+    if not isinstance(rows, (list, tuple)) or len(rows) <= ROWS_AT_ONCE:
+        return np.asarray(rows)
+    parts = [rows[k : k + ROWS_AT_ONCE] for k in range(0, len(rows), ROWS_AT_ONCE)]
+    return np.concatenate([np.asarray(part) for part in parts])
 
 
 def _listed(name: str, rows: list[Any]) -> np.ndarray:

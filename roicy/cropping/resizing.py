@@ -248,9 +248,7 @@ def _read(
         MOST_CHANNELS,
     )  # fmt: skip
     if whole:
-        values = np.zeros((given.count, 4))
-        values[:, 2:] = _sizes(given)[:, ::-1]
-        of_frames = arguments.Boxes("upright", values, np.arange(given.count, dtype=np.int32))
+        of_frames = _whole(given)
     if given.kind not in "BY":
         name = np.dtype(given.kind if given.kind != "H" else "uint16").name
         raise TypeError(
@@ -351,9 +349,7 @@ def _padded(
     if not planar:
         arrays = [one if one.strides[3] == 1 else np.ascontiguousarray(one) for one in arrays]
     given = given._replace(arrays=tuple(arrays), count=len(arrays), planar=planar)
-    whole = np.zeros((given.count, 4))
-    whole[:, 2:] = _sizes(given)[:, ::-1]
-    return given, arguments.Boxes("upright", whole, np.arange(given.count, dtype=np.int32))
+    return given, _whole(given)
 
 
 def _surrounded(
@@ -463,6 +459,13 @@ def _sizes(given: arguments.Frames) -> np.ndarray:
     planes = given.arrays[:: 3 if given.yuv else 1]
     sizes = [one.shape[1:3] for one in planes for _ in range(len(one))]
     return _boxes.array_of(sizes).reshape(-1, 2)
+
+
+def _whole(given: arguments.Frames) -> arguments.Boxes:
+    """Return boxes that are whole frames."""
+    values = np.zeros((given.count, 4))
+    values[:, 2:] = _sizes(given)[:, ::-1]
+    return arguments.Boxes("upright", values, np.arange(given.count, dtype=np.int32))
 
 
 def _listed(array: np.ndarray) -> Iterator[Any]:

@@ -404,6 +404,7 @@ def test_tiles(isa):
         ({"alpha": "keep"}, "alpha: 'keep', expected 'drop' or 'pillow'"),
         ({"alpha": "drop"}, "alpha: 'drop', expected None for frames of 1 channel"),
         ({"content": (0, 0, 8)}, "content: shape (3,) of int64, expected whole numbers (top, left"),
+        ({"content": 5}, "content: shape () of int64, expected whole numbers (top, left"),
         ({"content": [(), 1]}, "content: [(), 1], expected rows (top, left, height, width)"),
         ({"frames": np.zeros((), np.uint8), "color": "nv12"}, "frames: shape (), expected a frame"),
         ({"content": (0, 0, 8, 0)}, "content: 0, expected sides from 1"),
