@@ -405,7 +405,7 @@ cdef int compute_resize(void *given, Team *team) noexcept nogil:
     return run_conversion(&call.conversion, team) or run_resize(&call.job, team)
 
 
-cdef int set_axis(ResizeAxis *axis, int32_t count, int64_t table, list axis_tables) except -1:
+cdef int set_axis(ResizeAxis *axis, int32_t count, int64_t table, axis_tables) except -1:
     """table: of `axis_tables`, or below 0 for an axis that keeps its pixels."""
     axis.count, axis.taps, axis.spans, axis.pairs = count, 0, NULL, NULL
     if table >= 0:
@@ -417,7 +417,7 @@ cdef int set_axis(ResizeAxis *axis, int32_t count, int64_t table, list axis_tabl
 
 cdef double set_pictures(
         ResizeJob *job, const Frame *frames, Region *regions, const int64_t[:, ::1] rows,
-        list axis_tables, list kept) except -1:
+        axis_tables, list kept) except -1:
     """Boxes, and what they read of each frame; return about how many numbers are summed or only
     stored.
     """
@@ -466,7 +466,7 @@ cdef int divide_resize(ResizeJob *job, double cost) except -1:
     return 0
 
 
-def resize(frames, const int64_t[:, ::1] rows, list axis_tables, target, out, int threads):
+def resize(frames, const int64_t[:, ::1] rows, axis_tables, target, out, int threads):
     """Resize boxes of frames as Pillow does.
 
     rows: (K, 11) of frame, y and x of its pixel (0, 0), height, width, which of `axis_tables` have

@@ -121,6 +121,16 @@ def boxes_array(name: str, value: Any) -> np.ndarray:
     return value if value.dtype.isnative else value.astype(dtype)
 
 
+class Many(list[Any]):
+    """Objects that are freed some at a time, since Python keeps its lock while a list is freed."""
+
+    __slots__ = ()
+
+    def __del__(self) -> None:
+        while self:
+            del self[-ROWS_AT_ONCE:]
+
+
 def array_of(rows: Any) -> np.ndarray:
     """Return an array.  Long lists are read in parts, since NumPy keeps Python's lock meanwhile."""
     if not isinstance(rows, (list, tuple)) or len(rows) <= ROWS_AT_ONCE:

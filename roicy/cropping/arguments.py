@@ -11,6 +11,7 @@ import itertools
 import math
 import os
 import re
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -102,7 +103,7 @@ class Yuv(NamedTuple):
 class Frames(NamedTuple):
     """Frames of one type and number of channels."""
 
-    arrays: tuple[np.ndarray, ...]  # (N, H, W, C), two bytes as uint16; or Y, U and V
+    arrays: Sequence[np.ndarray]  # (N, H, W, C), two bytes as uint16; or Y, U and V
     count: int
     channels: int
     kind: str  # NumPy's character of the type; "Y" for bytes of YCbCr
@@ -376,8 +377,8 @@ def frames(
         arrays = [array[..., ::-1] for array in arrays]
     planar = channels > 1 and all(array.strides[2] == size for array in arrays)
     count = sum(map(len, arrays))
-    plain = tuple(map(_arguments.bits, arrays))
-    return Frames(plain, count, channels, first.dtype.char, planar, backwards)
+    plain = [_arguments.bits(array) for array in arrays]
+    return Frames(_boxes.Many(plain), count, channels, first.dtype.char, planar, backwards)
 
 
 def _rows(name: str, value: Any) -> np.ndarray:

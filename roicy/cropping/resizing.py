@@ -530,7 +530,7 @@ def _pictures(
         divided = straight > 0 and not copied
         row[:5] = image + straight * copied, at_y, at_x, height, width
         row[5:] = table_y, table_x, y_first, divided, top, left
-    return result, [filters.taps(*key) for key in tables]
+    return result, _boxes.Many([filters.taps(*key) for key in tables])
 
 
 def _content(content: Any, fit: str, axes: np.ndarray, size: tuple[int, int]) -> np.ndarray:

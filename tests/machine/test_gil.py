@@ -10,6 +10,7 @@ import pytest
 from conftest import random_boxes
 
 import roicy
+from roicy._checks import _boxes
 from roicy._kernels import machine
 from roicy.bench import workloads
 
@@ -123,6 +124,24 @@ def work_beside_calls():
 @pytest.mark.parametrize("name", work_beside_calls())
 def test_work_beside_calls_gives_it_up(name):
     assert releases(work_beside_calls()[name]) >= 2
+
+
+def test_long_lists_are_freed_in_parts(monkeypatch):
+    """Between the parts Python's loop lets others have the lock."""
+    left = []
+
+    class Leaves:
+        def __del__(self):
+            left.append(len(many))
+
+    many = _boxes.Many([Leaves() for _ in range(10000)])
+    many.__del__()
+    assert sorted(set(left)) == [0, 10000 - 2 * _boxes.ROWS_AT_ONCE, 10000 - _boxes.ROWS_AT_ONCE]
+    freed = []
+    monkeypatch.setattr(_boxes.Many, "__del__", lambda self: freed.append(len(self)))
+    frame = np.zeros((4, 4, 3), np.uint8)
+    roicy.resize([frame] * 3, 2, boxes=[[0, 0, 0, 4, 4], [1, 0, 0, 3, 4], [2, 0, 0, 2, 4]])
+    assert sorted(freed) == [2, 3]  # axes that are resized, and frames
 
 
 def test_calls_that_take_longer_than_thought():
