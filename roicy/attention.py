@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from . import _cpu
 from ._checks import _arguments
+from ._checks import _names as t
 from ._kernels import attention
 from ._machine import _memory, _threads
-
-if TYPE_CHECKING:
-    from ._checks import _types as t
-else:
-    from ._checks import _names as t
 
 __all__ = ["deformable_attention", "deformable_attention_backward"]
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, overload
+from typing import overload
 
 from . import _call
+from ._checks import _names as t
 from ._docs import documented
 from ._kernels.plan import Arguments
 from ._table import INTEGRATED, PRROI_POOL, PS_PRROI_POOL
-
-if TYPE_CHECKING:
-    from ._checks import _types as t
-else:
-    from ._checks import _names as t
 
 __all__ = [
     "prroi_pool", "prroi_pool_backward", "prroi_pool_backward_boxes", "ps_prroi_pool",

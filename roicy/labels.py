@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, overload
+from typing import Any, Literal, NamedTuple, TypedDict, overload
 
 import numpy as np
 
 from ._checks import _arguments, _names
+from ._checks import _names as t
 from ._kernels import labels as kernels
 from ._kernels import machine
 from ._machine import _memory, _threads
 from .masks import FORMATS, Code, check_coded
-
-if TYPE_CHECKING:
-    from ._checks import _types as t
-else:
-    from ._checks import _names as t
 
 __all__ = ["Segment", "label_map", "label_segments", "resize_masks"]
 

@@ -10,16 +10,13 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypedDict, overload
 import numpy as np
 
 from ._checks import _arguments, _boxes
+from ._checks import _names as t
 from ._checks._arguments import FLOAT32
 from ._kernels import paste
 from ._machine import _limits, _memory, _threads
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from ._checks import _types as t
-else:
-    from ._checks import _names as t
 
 __all__ = ["Code", "paste_masks"]
 

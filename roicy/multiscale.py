@@ -6,17 +6,13 @@ All levels are computed in one parallel region.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, overload
+from typing import overload
 
 from . import _call
+from ._checks import _names as t
 from ._docs import ROTATED, documented
 from ._kernels.plan import Arguments
 from ._table import ROI_ALIGN, ROI_ALIGN_ROTATED, rotated, sampled
-
-if TYPE_CHECKING:
-    from ._checks import _types as t
-else:
-    from ._checks import _names as t
 
 __all__ = [
     "multiscale_roi_align", "multiscale_roi_align_backward", "multiscale_roi_align_backward_boxes",

@@ -6,21 +6,17 @@ It takes boxes as TensorFlow does, so its signature differs from those of the ot
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from . import _call, _cpu
 from ._checks import _arguments, _boxes
+from ._checks import _names as t
 from ._checks._names import BOX_INDICES, BOXES, INPUT, errors_name
 from ._docs import documented
 from ._kernels.plan import Arguments, Rule
 from ._table import CROP_AND_RESIZE, one_sample
-
-if TYPE_CHECKING:
-    from ._checks import _types as t
-else:
-    from ._checks import _names as t
 
 __all__ = [
     "crop_and_resize", "crop_and_resize_backward", "crop_and_resize_backward_boxes",

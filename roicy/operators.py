@@ -5,12 +5,13 @@ What tells one operator from another is in ``_table.py``.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, overload
+from typing import Literal, overload
 
 import numpy as np
 
 from . import _call
 from ._checks import _arguments
+from ._checks import _names as t
 from ._docs import ROTATED, documented
 from ._kernels.plan import Arguments
 
@@ -18,11 +19,6 @@ from ._table import (  # isort: skip
     PS_ROI_ALIGN, PS_ROI_POOL, QUANTISED, ROI_ALIGN, ROI_ALIGN_MAX, ROI_ALIGN_ROTATED, ROI_POOL,
     UNIFORM, rotated, sampled, single_samples,
 )  # fmt: skip
-
-if TYPE_CHECKING:
-    from ._checks import _types as t
-else:
-    from ._checks import _names as t
 
 __all__ = [
     "ps_roi_align", "ps_roi_align_backward", "ps_roi_align_backward_boxes", "ps_roi_pool",

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
+from typing import Any, Literal, NamedTuple, overload
 
 import numpy as np
 
 from . import masks
 from ._checks import _arguments
+from ._checks import _names as t
 from ._checks._arguments import FLOAT32
 from ._machine import _threads
-
-if TYPE_CHECKING:
-    from ._checks import _types as t
-else:
-    from ._checks import _names as t
 
 __all__ = ["prototype_masks"]
 

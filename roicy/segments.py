@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from . import labels as enlarged
 from ._checks import _arguments
+from ._checks import _names as t
 from ._kernels import labels as kernels
 from ._machine import _threads
 from .masks import check_coded
-
-if TYPE_CHECKING:
-    from ._checks import _types as t
-else:
-    from ._checks import _names as t
 
 __all__ = ["mask_segments", "paint_masks"]
 

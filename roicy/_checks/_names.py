@@ -8,21 +8,25 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
-from typing import Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def __getattr__(name: str) -> Any:
-    """Return a type of ``_types.py``, which is imported when a program evaluates an annotation.
+if TYPE_CHECKING:
+    from ._types import *  # noqa: F403
+else:
 
-    Modules call this one t for that, so ``import roicy`` does not pay for the types.
-    """
-    if name.startswith("_"):  # as imports ask for __path__
-        raise AttributeError(name)
-    from . import _types
+    def __getattr__(name: str) -> Any:
+        """Return a type of ``_types.py``, which is imported when a program evaluates an annotation.
 
-    return getattr(_types, name)
+        Modules call this one t for that, so ``import roicy`` does not pay for the types.
+        """
+        if name.startswith("_"):  # as imports ask for __path__
+            raise AttributeError(name)
+        from . import _types
+
+        return getattr(_types, name)
 
 
 class Argument(str):

@@ -8,16 +8,13 @@ import threading
 from typing import TYPE_CHECKING, SupportsIndex
 
 from .._checks import _arguments
+from .._checks import _names as t
 from .._kernels import machine
 from . import _limits
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
-
-    from .._checks import _types as t
-else:
-    from .._checks import _names as t
 
 MOST = machine.MOST_THREADS
 

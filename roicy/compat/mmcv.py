@@ -5,18 +5,14 @@ from __future__ import annotations
 import functools
 import warnings
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from .. import operators
+from .._checks import _names as t
 from . import Parameters
 from ._docs import documented
-
-if TYPE_CHECKING:
-    from .._checks import _types as t
-else:
-    from .._checks import _names as t
 
 __all__ = ["RoIAlignRotated", "roi_align_rotated"]
 

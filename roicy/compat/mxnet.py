@@ -12,20 +12,16 @@ from __future__ import annotations
 
 import types
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from .. import _call, _table, operators
 from .._checks import _arguments, _boxes
+from .._checks import _names as t
 from .._kernels.plan import Arguments
 from . import float32_scale, images_of, in_radians
 from ._docs import documented
-
-if TYPE_CHECKING:
-    from .._checks import _types as t
-else:
-    from .._checks import _names as t
 
 __all__ = ["ROIAlign", "ROIAlign_backward", "ROIPooling", "RROIAlign", "contrib"]
 

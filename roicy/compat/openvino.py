@@ -7,22 +7,18 @@ float32, as an attribute of an operation is.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from .. import normalised, operators
 from .._checks import _arguments, _boxes
+from .._checks import _names as t
 from .._checks._names import INPUT
 from .._kernels.plan import Arguments
 from .._table import one_sample
 from . import bins_of, float32_scale, images_of, r_fcn_pool, with_images
 from ._docs import documented
-
-if TYPE_CHECKING:
-    from .._checks import _types as t
-else:
-    from .._checks import _names as t
 
 __all__ = ["psroi_pooling", "roi_align", "roi_align_rotated", "roi_pooling"]
 

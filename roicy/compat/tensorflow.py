@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import types
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from .. import normalised
 from .._checks import _arguments
+from .._checks import _names as t
 from ._docs import documented
-
-if TYPE_CHECKING:
-    from .._checks import _types as t
-else:
-    from .._checks import _names as t
 
 __all__ = ["crop_and_resize", "image"]
 

@@ -8,18 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .._checks import _arguments
+from .._checks import _names as t
 from ..multiscale import multiscale_roi_align
 from ..operators import ps_roi_align, ps_roi_pool, roi_align, roi_pool
 from . import Parameters
 from ._docs import documented
-
-if TYPE_CHECKING:
-    from .._checks import _types as t
-else:
-    from .._checks import _names as t
 
 __all__ = [
     "MultiScaleRoIAlign", "PSRoIAlign", "PSRoIPool", "RoIAlign", "RoIPool", "ps_roi_align",

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import Any, Literal, overload
 
 import numpy as np
 
 from .._checks import _arguments, _names
+from .._checks import _names as t
 from .._kernels import crop as _crop
 from .._machine import _memory, _threads
 from . import arguments, matrices
-
-if TYPE_CHECKING:
-    from .._checks import _types as t
-else:
-    from .._checks import _names as t
 
 TALL = 5  # times as high as wide: a letter is hardly so
 

@@ -7,19 +7,15 @@ import itertools
 import math
 import numbers
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._checks import _arguments, _boxes
+from .._checks import _names as t
 from .._kernels import resize as _resize
 from .._machine import _memory, _threads
 from . import arguments, filters
-
-if TYPE_CHECKING:
-    from .._checks import _types as t
-else:
-    from .._checks import _names as t
 
 FITS = ("stretch", "letterbox")
 BORDERS = ("image", "crop", "constant")

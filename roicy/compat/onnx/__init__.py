@@ -16,6 +16,7 @@ import numpy as np
 
 from ... import _call, normalised
 from ..._checks import _arguments, _boxes
+from ..._checks import _names as t
 from ..._checks._names import BOXES
 from ..._kernels.plan import Arguments, Rule
 from ..._table import (
@@ -35,10 +36,7 @@ from .._docs import documented
 from ._node import Node
 
 if TYPE_CHECKING:
-    from ..._checks import _types as t
     from ._session import InferenceSession as InferenceSession
-else:
-    from ..._checks import _names as t
 
 __all__ = ["CropAndResize", "MMCVRoIAlignRotated", "MaxRoiPool", "RoiAlign"]
 

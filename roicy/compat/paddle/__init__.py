@@ -25,21 +25,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ... import integrals, operators
 from ..._checks import _arguments, _boxes
+from ..._checks import _names as t
 from ..._checks._names import errors_name
 from .. import bins_of, float32_scale, images_of, r_fcn_pool, shape_of
 from .._docs import documented
 from .vision import ops as _ops
-
-if TYPE_CHECKING:
-    from ..._checks import _types as t
-else:
-    from ..._checks import _names as t
 
 __all__ = ["LoDTensor", "create_lod_tensor", "prroi_pool", "psroi_pool", "roi_align", "roi_pool"]
 

@@ -6,21 +6,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from .... import _call, operators
 from ...._checks import _arguments, _boxes
+from ...._checks import _names as t
 from ...._kernels.plan import Arguments
 from ...._table import PS_ROI_POOL, ROUNDED
 from ... import float32_scale, r_fcn_pool
 from ..._docs import documented
-
-if TYPE_CHECKING:
-    from ...._checks import _types as t
-else:
-    from ...._checks import _names as t
 
 __all__ = [
     "PSRoIPool", "RoIAlign", "RoIPool", "distribute_fpn_proposals", "psroi_pool",
