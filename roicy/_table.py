@@ -82,5 +82,5 @@ def rotated(sampling_ratio: Any, aligned: Any, clockwise: Any) -> Rule:
 
 def one_sample(method: Any, ends_on_corner: bool = False) -> Rule:
     """Check the parameters of crop_and_resize, and return its rule."""
-    method = _arguments.choice("method", method, ("bilinear", "nearest"))
+    method = _arguments.choice("method", method, _arguments.METHODS)
     return Rule(method, 1, ends_on_corner=ends_on_corner)

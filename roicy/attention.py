@@ -16,14 +16,13 @@ from ._machine import _memory, _threads
 
 __all__ = ["deformable_attention", "deformable_attention_backward"]
 
-MODES = ("bilinear", "nearest")
 PADDINGS = ("zeros", "border")
 MOST_NUMBERS = 2**31 - 1  # pixels of an image, and points of a query: their indices are int32
 
 
 def deformable_attention(
     value: t.Readable, shapes: t.Extents, locations: t.Readable, weights: t.Readable, *,
-    points: t.Points = None, mode: t.Method = "bilinear", padding: t.Padding = "zeros",
+    points: t.Counts = None, mode: t.Method = "bilinear", padding: t.Padding = "zeros",
     align_corners: bool = False, out: t.AnyArray | None = None, num_threads: t.Threads = None,
 ) -> t.NDArray[Any]:  # fmt: skip
     """Weighted sums of samples of the levels of a pyramid, for each query and head.
@@ -114,7 +113,7 @@ def compute(call: Call, threads: int, out: Any = None) -> np.ndarray:
 
 def deformable_attention_backward(
     grad_output: t.Readable, value: t.Readable, shapes: t.Extents, locations: t.Readable,
-    weights: t.Readable, *, points: t.Points = None, mode: t.Method = "bilinear",
+    weights: t.Readable, *, points: t.Counts = None, mode: t.Method = "bilinear",
     padding: t.Padding = "zeros", align_corners: bool = False, num_threads: t.Threads = None,
 ) -> tuple[t.NDArray[Any], t.NDArray[Any], t.NDArray[Any]]:  # fmt: skip
     """Gradients of :func:`deformable_attention` by value, locations and weights.
@@ -210,7 +209,7 @@ class Call:
                     f"(N, Q, M, L, P{axes}), or with `points` (N, Q, M, T{axes})"
                     f"{swapped(self.locations, self.weights)}"
                 )
-        nearest = _arguments.choice("mode", mode, MODES) == "nearest"
+        nearest = _arguments.choice("mode", mode, _arguments.METHODS) == "nearest"
         border = _arguments.choice("padding", padding, PADDINGS) == "border"
         aligned = _arguments.flag("align_corners", align_corners)
         self.shape, self.flat = (n, q, m * d), (n, q, m, sum(counts))

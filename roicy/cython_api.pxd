@@ -17,6 +17,10 @@ ctypedef fused real:
     float
     double
 
+ctypedef fused element:
+    real
+    int32_t
+
 cpdef enum:                        # what is computed
     ROI_ALIGN
     ROI_ALIGN_BACKWARD
@@ -66,7 +70,7 @@ cdef int compute_contiguous(
 
 # --- From views to a request
 
-cdef inline Array array_of(const real[:, :, :, :] view) noexcept nogil:
+cdef inline Array array_of(const element[:, :, :, :] view) noexcept nogil:
     cdef Array array
     cdef int i
     with cython.boundscheck(False):      # an array may have no element
@@ -84,16 +88,6 @@ cdef inline Array rows_of(const real[:, ::1] view) noexcept nogil:
     for i in range(4):
         array.shape[i] = view.shape[i] if i < 2 else 1
         array.strides[i] = view.strides[i] if i < 2 else 0
-    return array
-
-
-cdef inline Array indices_of(const int32_t[:, :, :, :] view) noexcept nogil:
-    cdef Array array
-    cdef int i
-    with cython.boundscheck(False):
-        array.data = <void*>&view[0, 0, 0, 0]
-    for i in range(4):
-        array.shape[i], array.strides[i] = view.shape[i], view.strides[i]
     return array
 
 
@@ -225,7 +219,7 @@ cdef inline int roi_pool_with_argmax(
         int32_t[:, :, :, :] argmax, double spatial_scale=1, int num_threads=1) except -1 nogil:
     """Set out to the largest pixel of each bin, and argmax to where these pixels are."""
     cdef Request request = request_of(ROI_POOL, input, boxes, out, spatial_scale, num_threads)
-    request.extra = indices_of(argmax)
+    request.extra = array_of(argmax)
     return compute_or_raise(&request)
 
 
@@ -236,5 +230,5 @@ cdef inline int roi_pool_backward(
     """Set grad_input to the gradient of the input: each bin's goes to the pixel of argmax."""
     cdef Request request = request_of(
         ROI_POOL_BACKWARD, grad_input, boxes, grad_output, 1, num_threads)
-    request.extra = indices_of(argmax)
+    request.extra = array_of(argmax)
     return compute_or_raise(&request)

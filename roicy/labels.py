@@ -16,7 +16,6 @@ from .masks import FORMATS, Code, check_coded
 
 __all__ = ["Segment", "label_map", "label_segments", "resize_masks"]
 
-MODES = ("bilinear", "nearest")
 HALF_PIXELS, ALIGNED, NEAREST = range(3)  # as in pyx/labels/structs.h
 # The types of labels by default, the first that has room, and all that there are.
 DEFAULT = tuple(map(np.dtype, ("uint8", "uint16", "int32", "int64")))
@@ -414,7 +413,7 @@ class Call:
         modes = mode if isinstance(mode, (list, tuple)) else [mode] * self.dimensions
         if len(modes) != self.dimensions:
             raise ValueError(f"mode: {mode!r}, expected one mode, or {self.dimensions}")
-        nearest = [_arguments.choice("mode", one, MODES) == "nearest" for one in modes]
+        nearest = [_arguments.choice("mode", one, _arguments.METHODS) == "nearest" for one in modes]
         rule = ALIGNED if _arguments.flag("align_corners", align_corners) else HALF_PIXELS
         if any(nearest) and (rule == ALIGNED or via is not None):
             other = "align_corners: True" if rule == ALIGNED else f"via: {via!r}"

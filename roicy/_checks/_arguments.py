@@ -22,6 +22,8 @@ FLOATS = {"f": "float", "d": "double"}  # dtype characters, and what the kernels
 # maps that are computed with as float32, in which all their numbers are exact
 SMALL = "eEBbhH"
 MAP_TYPES = "float32, float64, float16, bfloat16, uint8, int8, uint16 or int16"
+LARGEST_FLOAT32 = (2 - 2**-23) * 2.0**127
+METHODS = ("bilinear", "nearest")  # how pixels are interpolated
 MOST_RATIO = 2**31 - 1  # samples per bin and axis, an int32
 CORNERS = ("x1", "y1", "x2", "y2")
 TURNED = ("cx", "cy", "w", "h", "angle")

@@ -122,7 +122,6 @@ Quantization = tuple[SupportsFloat, SupportsIndex] | None
 SizeDict = dict[str, SupportsIndex]
 Content = Readable | Sequence[SupportsIndex] | Sequence[Sequence[SupportsIndex]] | None
 Extents = Readable | Sequence[Readable | Sequence[SupportsIndex]]
-Points = Indices | None
 NumberRow = Sequence[SupportsFloat] | NDArray[Any] | None
 if not TYPE_CHECKING:  # all of these, for pydantic
     for _name in set(globals()) - {"_OTHERS", *_OTHERS}:

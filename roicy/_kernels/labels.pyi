@@ -4,9 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from ..labels import Axes, Maps, Rule
-
-Coded = tuple[bytes, int, int, int, int, int, float]
+from ..labels import Axes, Coded, Maps, Rule
 
 def compute(
     maps: Maps, axes: Axes, rule: Rule, outs: tuple[np.ndarray, np.ndarray | None],

@@ -17,9 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._checks import _arguments, _boxes, _names
+from .._checks._arguments import LARGEST_FLOAT32
 
 MOST_CHANNELS = 4
-LARGEST_FLOAT32 = float(np.finfo(np.float32).max)
 # Modes of Pillow's images whose channels are grey, or red, green and blue; others have palettes
 PIL_MODES = ("L", "LA", "La", "RGB", "RGBA", "RGBa", "RGBX", "I;16", "I;16L", "I;16B", "F")
 # What is said of values that often stand in place of a frame

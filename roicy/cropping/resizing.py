@@ -18,7 +18,6 @@ from .._machine import _memory, _threads
 from . import arguments, filters
 
 FITS = ("stretch", "letterbox")
-BORDERS = ("image", "crop", "constant")
 ALPHAS = ("drop", "pillow")
 OVERVIEWS = ("first", "last")
 ARITHMETICS = ("pillow", "torch")
@@ -211,7 +210,7 @@ def resize(
     pixels = arguments.pixels(given, mean, std, scale, pad_value, order)
     table = _table(pixels, (mean, std, scale), quantization, dtype, not rule.pillow)
     _arguments.choice("fit", fit, FITS)
-    if _arguments.choice("border", border, BORDERS) == "constant":
+    if _arguments.choice("border", border, arguments.BORDERS) == "constant":
         given, rows = _padded(given, rows, [pixels.pad[c] for c in order], pad_value, alpha)
     last = _arguments.choice("channels", channels, arguments.CHANNELS) == "last"
     form = _Form(extent, count, last, tiles, overview, patch, merge, repeat)

@@ -34,15 +34,9 @@ MOST_LEVELS = 8  # maps of a pyramid
 # (--fmad=false).  The kernels call fma() where they want a fused multiply-add.  CuPy appends
 # -ftz=true, and the last option counts, so --ftz=false would change nothing.
 OPTIONS = (
-    "--std=c++17",
-    "--fmad=false",
-    f"-DCHANNELS_OF_THREAD={CHANNELS_OF_THREAD}",
-    f"-DROTATED_BYTES={ROTATED_BYTES}",
-    f"-DPART_BYTES={PART_BYTES}",
-    f"-DTHREADS={THREADS}",
-    f"-DTHREADS_OF_PLANES={THREADS_OF_PLANES}",
-    f"-DMOST_LEVELS={MOST_LEVELS}",
-)
+    "--std=c++17", "--fmad=false", f"-D{CHANNELS_OF_THREAD=}", f"-D{ROTATED_BYTES=}",
+    f"-D{PART_BYTES=}", f"-D{THREADS=}", f"-D{THREADS_OF_PLANES=}", f"-D{MOST_LEVELS=}",
+)  # fmt: skip
 OF_PLANES = ("backward_bins", "largest_pixel_backward")  # their blocks have THREADS_OF_PLANES
 MOST_BLOCKS = 2**20  # blocks of a grid: a thread takes further elements until there is none left
 

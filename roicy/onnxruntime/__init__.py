@@ -13,6 +13,7 @@ Examples
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
@@ -225,21 +226,7 @@ def _given_before(options: Any) -> str | None:
         return None
 
 
-class _Installed:
-    """What `install` returns: at its end as a context, it undoes what that call did."""
-
-    def __init__(self, is_new: bool):
-        self.is_new = is_new
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *_: object) -> None:
-        if self.is_new:
-            uninstall()
-
-
-def install() -> AbstractContextManager[None]:
+def install() -> AbstractContextManager[Any]:
     """Have all sessions of this process run RoI nodes in roicy, those that other programs make too.
 
     ``onnxruntime.InferenceSession`` itself is changed, so it does not matter when it was imported,
@@ -270,8 +257,11 @@ def install() -> AbstractContextManager[None]:
     register()
     from . import _sessions
 
+    undo = contextlib.ExitStack()
     with _lock:
-        return _Installed(_sessions.install())
+        if _sessions.install():
+            undo.callback(uninstall)
+    return undo
 
 
 def uninstall() -> None:

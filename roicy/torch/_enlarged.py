@@ -29,7 +29,6 @@ from . import _masks, _patches, _tensors
 
 FLOATS = torch.float32, torch.float64, *_tensors.HALVES
 FEW_PIXELS = 128  # rows and columns of pictures for which PyTorch adds in another order
-LARGEST = float(np.finfo(np.float32).max)
 
 
 class _Call:
@@ -164,35 +163,29 @@ def _settled(result: Any) -> Any:
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and type(value) is not bool and abs(value) <= LARGEST
+    is_number = isinstance(value, (int, float)) and type(value) is not bool
+    return is_number and abs(value) <= _arguments.LARGEST_FLOAT32
 
 
 def _item(tensor: Enlarged, index: Any) -> Any:
     """Take some of leading axes, or the upper left part of all maps."""
-    taken = index if isinstance(index, tuple) else (index,)
+    part, taken = tensor.roicy_part, index if isinstance(index, tuple) else (index,)
     if len(taken) <= tensor.dim() - 2 and all(type(one) is int for one in taken):
-        return Enlarged(
-            tensor.roicy_part.call,
-            lambda all: tensor.roicy_part.view(all)[index],
-            tensor.roicy_part.box,
-        )
-    if len(taken) != 3 or taken[0] is not Ellipsis or tensor.roicy_part.call.mode != "bilinear":
+        return Enlarged(part.call, lambda all: part.view(all)[index], part.box)
+    if len(taken) != 3 or taken[0] is not Ellipsis or part.call.mode != "bilinear":
         return NotImplemented
     ends = [one.stop for one in taken[1:] if type(one) is slice and one.start is one.step is None]
     if len(ends) < 2 or not all(type(one) is int and one > 0 for one in ends):
         return NotImplemented
     height, width = map(min, ends, tensor.shape[-2:])
-    return Enlarged(tensor.roicy_part.call, tensor.roicy_part.view, (0, 0, width, height))
+    return Enlarged(part.call, part.view, (0, 0, width, height))
 
 
 def _squeezed(tensor: Enlarged, dim: Any = None) -> Any:
     if type(dim) is not int or not 0 <= dim < tensor.dim() - 2:
         return NotImplemented
-    return Enlarged(
-        tensor.roicy_part.call,
-        lambda all: tensor.roicy_part.view(all).squeeze(dim),
-        tensor.roicy_part.box,
-    )
+    part = tensor.roicy_part
+    return Enlarged(part.call, lambda all: part.view(all).squeeze(dim), part.box)
 
 
 def _is_whole(tensor: Enlarged) -> bool:
@@ -219,27 +212,23 @@ def _largest(tensor: Enlarged, dim: Any = None) -> Any:
         return NotImplemented
     if dim not in (-3, tensor.dim() - 3):
         return NotImplemented
-    call, weights = tensor.roicy_part.call, tensor.roicy_part.weights
+    part, call = tensor.roicy_part, tensor.roicy_part.call
+    weights = None if part.weights is None else part.weights.flatten()
     if weights is not None and tensor.dim() > 3:
         return NotImplemented
-    return _masks.label_map(
-        tensor.roicy_part.maps, call.size, via=call.via, box=call.box,
-        weights=None if weights is None else weights.flatten(),
-    )  # fmt: skip
+    return _masks.label_map(part.maps, call.size, via=call.via, box=call.box, weights=weights)
 
 
 def _above(tensor: Enlarged, number: Any, compare: Any = operator.gt) -> Any:
     if not _is_number(number) or not _is_whole(tensor):
         return NotImplemented
-    call, weights = tensor.roicy_part.call, tensor.roicy_part.weights
+    part, call, weights = tensor.roicy_part, tensor.roicy_part.call, tensor.roicy_part.weights
     if weights is not None and weights.numel() > 1:
         return NotImplemented
     limit = _limit(1 if weights is None else weights.item(), number, compare)
     if limit is None:
         return NotImplemented
-    return _masks.resize_masks(
-        tensor.roicy_part.maps, call.size, threshold=limit, via=call.via, box=call.box
-    )
+    return _masks.resize_masks(part.maps, call.size, threshold=limit, via=call.via, box=call.box)
 
 
 def _limit(weight: float, number: float, compare: Any) -> float | None:
@@ -259,7 +248,7 @@ def _limit(weight: float, number: float, compare: Any) -> float | None:
     return float(_float(low))
 
 
-_MOST_BITS = int(np.float32(LARGEST).view(np.int32))
+_MOST_BITS = int(np.float32(_arguments.LARGEST_FLOAT32).view(np.int32))
 
 
 def _float(bits: int) -> np.float32:
@@ -287,19 +276,19 @@ class _Nearest(_Call):
 
 def _equal(tensor: Enlarged, number: Any) -> Any:
     """Compare maps before they are enlarged."""
-    if not _is_number(number) or tensor.roicy_part.call.mode != "nearest":
+    part = tensor.roicy_part
+    if not _is_number(number) or part.call.mode != "nearest":
         return NotImplemented
-    return Enlarged(
-        _Nearest(tensor.roicy_part.maps == number, tensor.roicy_part.call.size, "nearest")
-    )
+    return Enlarged(_Nearest(part.maps == number, part.call.size, "nearest"))
 
 
 def _all(tensor: Enlarged, dim: Any = None) -> Any:
     """Whether all numbers that pixels show are true."""
-    if tensor.roicy_part.call.mode != "nearest" or dim is not None:
+    part = tensor.roicy_part
+    if part.call.mode != "nearest" or dim is not None:
         return NotImplemented
-    maps = tensor.roicy_part.maps
-    for axis, shown in zip((-2, -1), _shown(tensor.roicy_part.call), strict=True):
+    maps = part.maps
+    for axis, shown in zip((-2, -1), _shown(part.call), strict=True):
         some = shown.unique()
         if len(some) < maps.shape[axis]:
             maps = maps.index_select(axis, some)

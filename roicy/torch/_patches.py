@@ -135,20 +135,7 @@ def _require(name: str) -> None:
         raise ModuleNotFoundError(f"{name} is not installed", name=name)
 
 
-class _Installed:
-    """What `install` returns: at its end as a context, it undoes what that call did."""
-
-    def __init__(self, projects: list[tuple[Project, bool]]):
-        self.projects = projects
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, *_: object) -> None:
-        _uninstall(self.projects)
-
-
-def install(*projects: str, exact: bool = True) -> AbstractContextManager[None]:
+def install(*projects: str, exact: bool = True) -> AbstractContextManager[Any]:
     """Have models of other projects computed by roicy on the CPU, for good.
 
     Modules that are imported later are patched, too, so a server calls this once, and first.  A
@@ -191,19 +178,14 @@ def install(*projects: str, exact: bool = True) -> AbstractContextManager[None]:
         if name not in PROJECTS:
             raise ValueError(f"projects: {name!r}, expected one of {', '.join(PROJECTS)}")
         _require(name)
-    begun: list[tuple[Project, bool]] = []
-    with _lock:
-        try:
-            for name in projects or PROJECTS:
-                one = PROJECTS[name], exact
-                if one not in _installed:
-                    _begin(*one)
-                    _installed.append(one)
-                    begun.append(one)
-        except BaseException:
-            _uninstall(begun)
-            raise
-    return _Installed(begun)
+    with _lock, contextlib.ExitStack() as undo:  # where one of them fails, too
+        for name in projects or PROJECTS:
+            one = PROJECTS[name], exact
+            if one not in _installed:
+                _begin(*one)
+                _installed.append(one)
+                undo.callback(_uninstall, [one])
+        return undo.pop_all()
 
 
 def uninstall() -> None:

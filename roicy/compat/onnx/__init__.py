@@ -213,7 +213,7 @@ def CropAndResize(
 
 def _crop_and_resize(mode: str, extrapolation_value: Any) -> Callable[..., Any]:
     """Return CropAndResize of these attributes, of arrays, and `out` and `num_threads`."""
-    rule = one_sample(_one_of("mode", mode, ("bilinear", "nearest")), ends_on_corner=True)
+    rule = one_sample(_one_of("mode", mode, _arguments.METHODS), ends_on_corner=True)
 
     def crop(
         X: Any, rois: Any, batch_indices: Any, size: Any, out: Any = None, num_threads: Any = None
