@@ -6,7 +6,9 @@ parameter of the function has the passage of its name, but those that the decora
 
 from __future__ import annotations
 
+import functools
 import inspect
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
@@ -153,7 +155,7 @@ SECOND = {
 
 
 def fill_in(documented: Documented, example: str = "", **sections: Iterable[str]) -> Documented:
-    """Put sections into a docstring, before its notes and examples, and an example at its end.
+    """Put sections into a docstring, before what comes after them, and an example at its end.
 
     sections: their passages by their titles, with _ in place of spaces.
     """
@@ -161,9 +163,8 @@ def fill_in(documented: Documented, example: str = "", **sections: Iterable[str]
     if text is not None:  # python -OO
         line = text[len(text.rstrip()) :]  # a new line, and the margin
         text = text.replace(line or "\n", "\n").strip() + "\n" + example
-        end = text.find("\nNotes\n---")
-        if end < 0:
-            end = text.find("\nExamples\n---")
+        after = re.search("\n(See Also|Notes|Examples)\n---", text)
+        end = after.start() if after else -1
         filled = [
             "\n".join([title.replace("_", " "), "-" * len(title), *passages])
             for title, passages in sections.items()
@@ -225,3 +226,19 @@ def documented(returns: str, **passages: str) -> Callable[[Documented], Document
         )
 
     return fill
+
+
+def raises(more: str = "", of_boxes: str = "") -> Callable[[Documented], Documented]:
+    """Fill in the section Raises of a function that is no operator on maps.
+
+    more: further reasons; of_boxes: what else the message says.
+    """
+    import textwrap  # which operators do not need
+
+    text = (
+        f"If an argument is of a wrong type, dtype or shape{more}.  The message names the "
+        f"argument, what it was and what was expected{of_boxes}.  Nothing has been written then."
+    )
+    errors = "\n    ".join(["TypeError, ValueError", *textwrap.wrap(text, 92)])
+    memory = "MemoryError\n    If there is no memory for the result."
+    return functools.partial(fill_in, Raises=[errors, memory])

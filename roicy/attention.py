@@ -11,6 +11,7 @@ import numpy as np
 from . import _cpu
 from ._checks import _arguments
 from ._checks import _names as t
+from ._docs import raises
 from ._kernels import attention
 from ._machine import _memory, _threads
 
@@ -20,6 +21,7 @@ PADDINGS = ("zeros", "border")
 MOST_NUMBERS = 2**31 - 1  # pixels of an image, and points of a query: their indices are int32
 
 
+@raises()
 def deformable_attention(
     value: t.Readable, shapes: t.Extents, locations: t.Readable, weights: t.Readable, *,
     points: t.Counts = None, mode: t.Method = "bilinear", padding: t.Padding = "zeros",
@@ -68,14 +70,6 @@ def deformable_attention(
     -------
     ndarray (N, Q, M * D), dtype of `value`
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong type, dtype or shape.  The message names the argument, what it
-        was and what was expected.  Nothing has been written then.
-    MemoryError
-        If there is no memory for the result.
-
     See Also
     --------
     deformable_attention_backward : the gradients
@@ -111,6 +105,7 @@ def compute(call: Call, threads: int, out: Any = None) -> np.ndarray:
     return result if direct else _finish(target, result, threads)
 
 
+@raises()
 def deformable_attention_backward(
     grad_output: t.Readable, value: t.Readable, shapes: t.Extents, locations: t.Readable,
     weights: t.Readable, *, points: t.Counts = None, mode: t.Method = "bilinear",
@@ -132,13 +127,6 @@ def deformable_attention_backward(
         0 with mode "nearest", and with padding "border" along an axis on which a point is off
         its level.
     grad_weights : ndarray of the shape and the dtype of `weights`
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong type, dtype or shape.
-    MemoryError
-        If there is no memory for the result.
 
     Examples
     --------

@@ -9,6 +9,7 @@ import numpy as np
 
 from ._checks import _arguments, _names
 from ._checks import _names as t
+from ._docs import raises
 from ._kernels import labels as kernels
 from ._kernels import machine
 from ._machine import _memory, _threads
@@ -59,6 +60,7 @@ def label_map(
     ...
 
 
+@raises()
 def label_map(
     maps: t.Quantised, size: t.Shape, *, layout: t.Layout = "NCHW", align_corners: bool = False,
     mode: t.Methods = "bilinear", via: t.Shape | None = None, box: t.NumberRow = None,
@@ -130,14 +132,6 @@ def label_map(
     values : ndarray of the same shape, float32, or float64 of maps of this type
         Only with `values`.
 
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong type, dtype or shape.  The message names the argument, what it
-        was and what was expected.  Nothing has been written then.
-    MemoryError
-        If there is no memory for the result.
-
     Notes
     -----
     Values are those of PyTorch's ``interpolate(maps, size, mode=mode, align_corners=...)`` of maps
@@ -169,6 +163,7 @@ def label_map(
     return (found, call.numbers) if values else found
 
 
+@raises()
 def label_segments(
     maps: t.Quantised, size: t.Shape, *, layout: t.Layout = "NCHW", align_corners: bool = False,
     mode: t.Methods = "bilinear", via: t.Shape | None = None, box: t.NumberRow = None,
@@ -197,13 +192,6 @@ def label_segments(
         One for each label that the picture has, by ascending labels: "id", the label; "area", its
         pixels; "bbox", [x, y, width, height] around them; and "segmentation", the code
         {"size": [H, W], "counts": bytes} with `codes`, or else None.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong type, dtype or shape.  Nothing has been written then.
-    MemoryError
-        If there is no memory for the result.
 
     Examples
     --------
@@ -250,6 +238,7 @@ def resize_masks(
     ...
 
 
+@raises()
 def resize_masks(
     masks: t.Quantised, size: t.Shape, *, threshold: t.Numbers = 0.0, align_corners: bool = False,
     via: t.Shape | None = None, box: t.NumberRow = None, format: t.Form = "image",
@@ -288,13 +277,6 @@ def resize_masks(
     -------
     ndarray (..., H, W) of bool
         With "rle" a list of all codes, {"size": [H, W], "counts": bytes}, in the order of masks.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong type, dtype or shape.  Nothing has been written then.
-    MemoryError
-        If there is no memory for the result.
 
     Examples
     --------

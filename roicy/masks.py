@@ -12,6 +12,7 @@ import numpy as np
 from ._checks import _arguments, _boxes
 from ._checks import _names as t
 from ._checks._arguments import FLOAT32
+from ._docs import raises
 from ._kernels import paste
 from ._machine import _limits, _memory, _threads
 
@@ -72,6 +73,7 @@ def paste_masks(
     ...
 
 
+@raises(", or a coordinate is not finite", ", and the first such box")
 def paste_masks(
     masks: t.Quantised, boxes: t.Rows, image_shape: t.Shape, *, threshold: t.Number | None = 0.5,
     padding: t.Index = 1, rule: t.Rule = "torchvision", format: t.Form = "image",
@@ -126,15 +128,6 @@ def paste_masks(
     ndarray (K, H, W) of bool, or of float32 or float64 without a threshold
         With "rle" a list of K dictionaries, {"size": [H, W], "counts": bytes}, with the counts as
         compressed by COCO's own programs.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong type, dtype or shape, or a coordinate is not finite.  The
-        message names the argument, what it was, and the first such box.  Nothing has been written
-        then.
-    MemoryError
-        If there is no memory for the images.
 
     Notes
     -----

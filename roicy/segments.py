@@ -10,6 +10,7 @@ import numpy as np
 from . import labels as enlarged
 from ._checks import _arguments
 from ._checks import _names as t
+from ._docs import raises
 from ._kernels import labels as kernels
 from ._machine import _threads
 from .masks import check_coded
@@ -23,6 +24,7 @@ class MaskSegment(enlarged.Segment):
     score: float | None
 
 
+@raises()
 def mask_segments(
     masks: t.Quantised, size: t.Shape | None = None, *, threshold: t.Numbers = 0.0,
     align_corners: bool = False, via: t.Shape | None = None, box: t.NumberRow = None,
@@ -51,13 +53,6 @@ def mask_segments(
         width, height] around them; "segmentation", the code {"size": [H, W], "counts": bytes}; and
         "score", the mean of the enlarged numbers of its pixels, or 0 without any, or None of masks
         as they are.  Sums are those of float64.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong type, dtype or shape.
-    MemoryError
-        If there is no memory for the result.
 
     Examples
     --------
@@ -111,6 +106,7 @@ def _stored(masks: Any) -> np.ndarray:
     return given.view(np.uint8).reshape(math.prod(given.shape[:-2]), *given.shape[-2:])
 
 
+@raises()
 def paint_masks(
     masks: t.Quantised, size: t.Shape, *, threshold: t.Numbers = 0.0, labels: t.Counts = None,
     background: t.Index = 0, align_corners: bool = False, via: t.Shape | None = None,
@@ -143,13 +139,6 @@ def paint_masks(
     Returns
     -------
     ndarray (H, W) or (N, H, W) of integers
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong type, dtype or shape.  Nothing has been written then.
-    MemoryError
-        If there is no memory for the result.
 
     Examples
     --------

@@ -8,6 +8,7 @@ import numpy as np
 
 from .._checks import _arguments, _names
 from .._checks import _names as t
+from .._docs import raises
 from .._kernels import crop as _crop
 from .._machine import _memory, _threads
 from . import arguments, matrices
@@ -51,6 +52,12 @@ def crop(
     ...
 
 
+@raises(
+    ", a coordinate is not finite, a frame index is not that of a frame, a matrix is singular, or "
+    "three of the four corners of a box lie on a line, in whichever order; either is decided up to "
+    "rounding of float64",
+    ", and the first such box",
+)
 def crop(
     frames: t.Frames, boxes: t.BoxesOfFrames, size: t.Size, *, mean: t.Numbers = None,
     std: t.Numbers = None, scale: t.Numbers = None, swap_channels: bool = False,
@@ -179,17 +186,6 @@ def crop(
         If `return_matrices`.  With ``[u, v, w] = m @ [q, p, 1]``, output pixel (p, q) shows the
         point x = u / w, y = v / w of the frame.  Pixels are counted from the middle of the first,
         as OpenCV does.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong type, dtype or shape, a coordinate is not finite, a frame
-        index is not that of a frame, a matrix is singular, or three of the four corners of a box
-        lie on a line, in whichever order; either is decided up to rounding of float64.  The
-        message names the argument, what it was, what was expected, and the first such box.
-        Nothing has been written then.
-    MemoryError
-        If there is no memory for the result.
 
     Notes
     -----

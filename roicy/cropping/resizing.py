@@ -13,6 +13,7 @@ import numpy as np
 
 from .._checks import _arguments, _boxes
 from .._checks import _names as t
+from .._docs import raises
 from .._kernels import resize as _resize
 from .._machine import _memory, _threads
 from . import arguments, filters
@@ -48,6 +49,7 @@ class Target(NamedTuple):
         return self._replace(places=places, table=self.table[first:stop], copied=copied)
 
 
+@raises(", or a box does not lie on its frame")
 def resize(
     frames: t.Frames, size: t.Size | t.SizeDict, boxes: t.BoxesOfFrames | None = None, *,
     filter: t.Filter = "bicubic", arithmetic: t.Arithmetic = "pillow", mean: t.Numbers = None,
@@ -161,15 +163,6 @@ def resize(
     -------
     ndarray, (K, C, h, w), (K, h, w, C), (K, P, D), (K, tiles, C, h, w) or (K, tiles, h, w, C)
         Of `dtype`.  With `temporal`, K is that of the patches.
-
-    Raises
-    ------
-    TypeError, ValueError
-        If an argument is of a wrong type, dtype or shape, or a box does not lie on its frame.  The
-        message names the argument, what it was, and what was expected.  Nothing has been written
-        then.
-    MemoryError
-        If there is no memory for the result.
 
     Notes
     -----
