@@ -9,18 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import UnionType
-from typing import (
-    TYPE_CHECKING,
-    Annotated,
-    Any,
-    Literal,
-    Protocol,
-    SupportsFloat,
-    SupportsIndex,
-    Union,
-    get_args,
-    get_origin,
-    runtime_checkable,
+
+from typing import (  # isort: skip
+    TYPE_CHECKING, Annotated, Any, Literal, Protocol, SupportsFloat, SupportsIndex, Union, get_args,
+    get_origin, runtime_checkable,
 )  # fmt: skip
 
 import numpy as np

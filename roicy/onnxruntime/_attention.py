@@ -19,23 +19,11 @@ import numpy as np
 from ._attended import AXES, UFUNCS, Attention, Group, Levels, takes
 from ._patterns import DOUBLE, FLOAT, FLOAT16, Walk, closed, spell
 from ._symbols import OPERATORS, bounded, expect
-from ._views import (
-    AS_IT_IS,
-    IMAGES,
-    MOVES,
-    OPEN,
-    PIXELS,
-    QUERIES,
-    View,
-    concat,
-    cut,
-    is_common,
-    merged,
-    reshape,
-    symbol,
-    transpose,
-    whole,
-)
+
+from ._views import (  # isort: skip
+    AS_IT_IS, IMAGES, MOVES, OPEN, PIXELS, QUERIES, View, concat, cut, is_common, merged, reshape,
+    symbol, transpose, whole,
+)  # fmt: skip
 
 SAMPLES = "samples"  # the outputs of all GridSample nodes: (N, M, D, Q, T), T points
 TO_GRID = (-1.0, 1.0)  # GridSample reads -1..1 for locations of 0..1

@@ -278,6 +278,7 @@ _Models(
 _Models("ultralytics", r"ultralytics\.nn\.modules\.utils", _NAME)
 
 
+@_patches.documented("transformers")
 def patch_transformers(*, exact: bool = True) -> AbstractContextManager[None]:
     """Have transformers compute deformable attention, labels and masks by roicy on the CPU.
 
@@ -303,19 +304,6 @@ def patch_transformers(*, exact: bool = True) -> AbstractContextManager[None]:
         A label may then differ where two classes are as near as PyTorch rounds.  That holds for all
         threads while such a context is open.
 
-    Returns
-    -------
-    context manager
-
-    Raises
-    ------
-    ModuleNotFoundError
-        If transformers is not installed.
-
-    See Also
-    --------
-    install : the same for good, and of other projects
-
     Examples
     --------
     ::
@@ -327,19 +315,11 @@ def patch_transformers(*, exact: bool = True) -> AbstractContextManager[None]:
     return _patches.patched("transformers", exact)
 
 
+@_patches.documented("mmcv")
 def patch_mmcv() -> AbstractContextManager[None]:
     """Have mmcv compute with roicy, as :func:`patch_transformers` has transformers.
 
     The code of ``mmcv.ops.multi_scale_deform_attn.multi_scale_deformable_attn_pytorch`` is
     exchanged, which its module MultiScaleDeformableAttention and others call.
-
-    Returns
-    -------
-    context manager
-
-    Raises
-    ------
-    ModuleNotFoundError
-        If mmcv is not installed.
     """
     return _patches.patched("mmcv")

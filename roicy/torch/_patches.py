@@ -7,15 +7,17 @@ modules are not imported for that.  Those that are imported meanwhile are patche
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.machinery
 import importlib.util
 import re
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
+from .._docs import Documented, fill_in
 from .._machine import _threads
 
 PROJECTS: dict[str, Project] = {}
@@ -128,6 +130,16 @@ def patched(name: str, exact: bool = True) -> Iterator[None]:
         yield
     finally:
         _end(project, exact)
+
+
+def documented(name: str) -> Callable[[Documented], Documented]:
+    """Fill in the docstring of a function that has a project patched in a context."""
+    return functools.partial(
+        fill_in,
+        Returns=["context manager"],
+        Raises=[f"ModuleNotFoundError\n    If {name} is not installed."],
+        See_Also=["install : the same for good, and of other projects"],
+    )
 
 
 def _require(name: str) -> None:

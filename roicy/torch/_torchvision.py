@@ -113,6 +113,7 @@ class _Torchvision(_patches.Project):
 _PROJECT = _Torchvision("torchvision", "torchvision")
 
 
+@_patches.documented("torchvision")
 def patch_torchvision() -> AbstractContextManager[None]:
     """Have torchvision's operators of regions, and the models that use them, computed by roicy on
     the CPU.
@@ -124,19 +125,6 @@ def patch_torchvision() -> AbstractContextManager[None]:
 
     torchvision makes rows of lists of boxes in the type of the boxes, so indices of many images
     are rounded there before roicy sees them: such calls are errors, as in :func:`roi_align`.
-
-    Returns
-    -------
-    context manager
-
-    Raises
-    ------
-    ModuleNotFoundError
-        If torchvision is not installed.
-
-    See Also
-    --------
-    install : the same for good, and of other projects
 
     Examples
     --------

@@ -14,23 +14,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ... import _call, normalised
+from ... import _call, _table, normalised
 from ..._checks import _arguments, _boxes
 from ..._checks import _names as t
 from ..._checks._names import BOXES
 from ..._kernels.plan import Arguments, Rule
-from ..._table import (
-    QUANTISED,
-    ROI_ALIGN,
-    ROI_ALIGN_MAX,
-    ROI_ALIGN_ROTATED,
-    ROI_POOL,
-    Operator,
-    one_sample,
-    rotated,
-    sampled,
-    single_samples,
-)  # fmt: skip
 from .. import bins_of, float32_scale, with_images
 from .._docs import documented
 from ._node import Node
@@ -66,7 +54,7 @@ class Pooling:
     """
 
     def __init__(
-        self, operator: Operator, rule: Rule, size: Any, scale: Any, products: bool = False,
+        self, operator: _table.Operator, rule: Rule, size: Any, scale: Any, products: bool = False,
         rows: Callable[..., Any] | None = None,
     ):  # fmt: skip
         self.operator, self.rule, self.size, self.scale = operator, rule, size, scale
@@ -147,10 +135,10 @@ def _roi_align(
     size = bins_of(output_height=output_height, output_width=output_width)
     scale, parameters = float32_scale(spatial_scale), (sampling_ratio, given == "half_pixel")
     if _one_of("mode", mode, ("avg", "max")) == "avg":
-        return Pooling(ROI_ALIGN, sampled(*parameters), size, scale, rows=with_images)
+        return Pooling(_table.ROI_ALIGN, _table.sampled(*parameters), size, scale, rows=with_images)
     products = _one_of("largest", largest, ("products", "samples")) == "products"
-    rule = single_samples(*parameters)
-    return Pooling(ROI_ALIGN_MAX, rule, size, scale, products, with_images)
+    rule = _table.single_samples(*parameters)
+    return Pooling(_table.ROI_ALIGN_MAX, rule, size, scale, products, with_images)
 
 
 @documented(
@@ -180,7 +168,7 @@ def MaxRoiPool(
 def _max_roi_pool(pooled_shape: Any, spatial_scale: Any) -> Pooling:
     """Return MaxRoiPool of these attributes."""
     size = _arguments.output_size(pooled_shape, "pooled_shape")
-    return Pooling(ROI_POOL, QUANTISED, size, float32_scale(spatial_scale))
+    return Pooling(_table.ROI_POOL, _table.QUANTISED, size, float32_scale(spatial_scale))
 
 
 @documented(
@@ -213,7 +201,7 @@ def CropAndResize(
 
 def _crop_and_resize(mode: str, extrapolation_value: Any) -> Callable[..., Any]:
     """Return CropAndResize of these attributes, of arrays, and `out` and `num_threads`."""
-    rule = one_sample(_one_of("mode", mode, _arguments.METHODS), ends_on_corner=True)
+    rule = _table.one_sample(_one_of("mode", mode, _arguments.METHODS), ends_on_corner=True)
 
     def crop(
         X: Any, rois: Any, batch_indices: Any, size: Any, out: Any = None, num_threads: Any = None
@@ -268,5 +256,5 @@ def _roi_align_rotated(
         bool(_arguments.integer(name, int(value) if isinstance(value, bool) else value, 0, 1))
         for name, value in (("aligned", aligned), ("clockwise", clockwise))
     ]
-    rule = rotated(sampling_ratio, *flags)
-    return Pooling(ROI_ALIGN_ROTATED, rule, size, float32_scale(spatial_scale))
+    rule = _table.rotated(sampling_ratio, *flags)
+    return Pooling(_table.ROI_ALIGN_ROTATED, rule, size, float32_scale(spatial_scale))
