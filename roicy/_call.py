@@ -32,18 +32,17 @@ def _lies_on_device(value: Any, array: type, depth: int = 3) -> bool:
     return isinstance(value, array)
 
 
-def _is_for_gpu(maps: Any, arguments: Arguments) -> bool:
-    """Whether any argument is an array of CuPy, or a list with one."""
+def _backend_of(maps: Any, arguments: Arguments) -> ModuleType:
+    """Return the backend of a call: the GPU's if any argument is an array of CuPy, or a list with
+    one.
+    """
     cupy = sys.modules.get("cupy")  # a caller with CuPy arrays has imported it
     if cupy is None:
-        return False
+        return _cpu
     values = maps, (arguments.boxes, arguments.boxes_num, arguments.out)
-    return _lies_on_device(values, cupy.ndarray)
-
-
-def _gpu() -> ModuleType:
-    """Return the backend of the GPU, which is imported when it is needed."""
-    from .cuda import backend
+    if not _lies_on_device(values, cupy.ndarray):
+        return _cpu
+    from .cuda import backend  # which takes time to load
 
     return backend
 
@@ -66,7 +65,7 @@ def forward(
     return_argmax: of maxima of pixels; products: of maxima of samples, whether products of weights
     and pixels are compared.
     """
-    backend = _gpu() if _is_for_gpu(input, arguments) else _cpu
+    backend = _backend_of(input, arguments)
     call = backend.plan_with_maps(operator, rule, input, output_size, arguments)
     if return_argmax:
         _check_argmax_fits(INPUT, *call.map_size()[2:])
@@ -82,7 +81,7 @@ def backward(
     argmax: Any = None,
 ) -> Any:  # fmt: skip
     """Return the gradient of the map, or a list with the gradient of each map of a pyramid."""
-    backend = _gpu() if _is_for_gpu((grad_output, argmax), arguments) else _cpu
+    backend = _backend_of((grad_output, argmax), arguments)
     layout, of_pyramid = layout_of(arguments.layout), arguments.pyramid is not None
     shapes = _levels.input_shapes(input_shape, layout, of_pyramid)
     outs = _levels.outs(arguments.out, of_pyramid, len(shapes))
@@ -137,7 +136,7 @@ def backward_boxes(
     operator: Operator, rule: Rule, grad_output: Any, input: Any, arguments: Arguments
 ) -> Any:
     """Return the gradient of the boxes, in the format that they came in."""
-    backend = _gpu() if _is_for_gpu((grad_output, input), arguments) else _cpu
+    backend = _backend_of((grad_output, input), arguments)
     call, grad = _planned_with_maps(backend, operator, rule, grad_output, input, arguments)
     return backend.backward_boxes(call, grad)
 
@@ -147,7 +146,7 @@ def backward_samples(
     products: bool,
 ) -> Any:  # fmt: skip
     """Return the gradient of the map of maxima of samples; products: as of `forward`."""
-    if _is_for_gpu((grad_output, input), arguments):
+    if _backend_of((grad_output, input), arguments) is not _cpu:
         raise TypeError(f"{operator.name}_backward: an array of CuPy, expected arrays of NumPy")
     call, grad = _planned_with_maps(_cpu, operator, rule, grad_output, input, arguments)
     read = (grad, *call.maps, *_cpu.box_arrays(call))

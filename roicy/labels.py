@@ -13,7 +13,7 @@ from ._docs import raises
 from ._kernels import labels as kernels
 from ._kernels import machine
 from ._machine import _memory, _threads
-from .masks import FORMATS, Code, check_coded
+from .masks import FORMATS, Code, check_coded, least_value
 
 __all__ = ["Segment", "label_map", "label_segments", "resize_masks"]
 
@@ -438,15 +438,13 @@ class Call:
         self.names = np.arange(classes + 1, dtype=np.int64)
         if labels is not None:
             self.names[:-1] = whole_numbers("labels", labels, classes)
-        self.bounded, self.threshold = threshold is not None, 0.0
+        least = least_value(threshold, False)
+        self.bounded, self.threshold = least is not None, least or 0.0
         if not self.bounded:
             if below is not None:
                 raise ValueError(f"below: {below!r}, expected a threshold with it")
             self.names[-1] = self.names[0]
             return
-        self.threshold = _arguments.number("threshold", threshold, "a number or None")
-        if math.isnan(self.threshold):
-            raise ValueError(f"threshold: {threshold!r}, expected a number or None")
         self.names[-1] = _arguments.integer("below", BELOW if below is None else below, *INT64)
         if below is None and BELOW in self.names[:-1]:
             _names.warn(

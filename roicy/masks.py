@@ -156,7 +156,7 @@ def paste_masks(
     least = least_value(threshold, coded)
     threads = _threads.resolve(num_threads)
     rows = given_boxes(boxes, len(given))
-    computed = np.dtype(given.dtype) if given.dtype.char in "fd" else FLOAT32
+    computed = _arguments.computed(given.dtype)
     if not 0 < min(given.shape[1:], default=0):
         raise ValueError(f"masks: shape {given.shape}, expected at least one number a mask")
     places, corners = _places(rows, given.shape[2], shape, rule, border, computed)

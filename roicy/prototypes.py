@@ -10,7 +10,6 @@ import numpy as np
 from . import masks
 from ._checks import _arguments
 from ._checks import _names as t
-from ._checks._arguments import FLOAT32
 from ._machine import _threads
 
 __all__ = ["prototype_masks"]
@@ -142,7 +141,7 @@ def prototype_masks(
     early = _arguments.choice("rule", rule, RULES).startswith("yolov5")
     if _arguments.choice("fit", fit, FITS) != FITS[0] and not rule.endswith("native"):
         raise ValueError(f"fit: {fit!r}, expected 'letterbox', since rule {rule!r} has no padding")
-    computed = np.dtype(planes.dtype) if planes.dtype.char in "fd" else FLOAT32
+    computed = _arguments.computed(planes.dtype)
     least = _least(threshold, coded, early, computed)
     threads = _threads.resolve(num_threads)
     rows = masks.given_boxes(boxes, len(weights))

@@ -102,3 +102,11 @@ def warn(message: str) -> None:
     while frame is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "roicy":
         frame, level = frame.f_back, level + 1
     warnings.warn(message, stacklevel=level)
+
+
+def log(logger: str, level: str, text: str, **more: Any) -> None:
+    """Log a line.  Where nothing has imported logging nobody reads it, and 0.5 MB are saved."""
+    if "logging" in sys.modules:
+        import logging
+
+        logging.getLogger(logger).log(getattr(logging, level), "%s", text, **more)

@@ -8,10 +8,7 @@ from ..cropping.resizing import Target
 
 def taps_of(extent: int, low: float, high: float, count: int, filter: int, wide: bool) -> Taps: ...
 def resize(
-    frames: Frames,
-    rows: np.ndarray,
-    axis_tables: list[Taps],
-    target: Target,
-    out: np.ndarray,
+    frames: Frames, rows: np.ndarray, axis_tables: list[Taps], target: Target, out: np.ndarray,
     threads: int,
-) -> None: ...
+) -> None:  # fmt: skip
+    ...

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib.util
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
-
-import numpy as np
 
 import roicy
 from roicy._kernels import machine
@@ -28,7 +27,8 @@ CALLS = [  # small and middle ones
 LEAST = 50  # calls, or runs of a session
 ROUNDS, RUNS = 3, 5  # of sessions that have threads of their own, which spin for a moment
 SESSIONS = (1, 2)  # at once
-PERCENTILES = {"p50": 50, "p99": 99}
+PERCENTILES: dict[str, float] = {"p50": 50, "p99": 99}
+_percentiles = functools.partial(timing.percentiles, wanted=PERCENTILES)
 
 
 @contextlib.contextmanager
@@ -50,12 +50,6 @@ def busy_threads(count: int) -> Iterator[None]:
         ended = True
         for thread in threads:
             thread.join()
-
-
-def percentiles(times: list[float]) -> dict[str, Any]:
-    """Return what a row says of times."""
-    found = np.percentile(times, list(PERCENTILES.values())).tolist()
-    return {"calls": len(times), **dict(zip(PERCENTILES, found, strict=True))}
 
 
 def releases(function: Callable[[], Any]) -> int:
@@ -84,7 +78,7 @@ def calls(
                 for count in counts:
                     with busy_threads(count):
                         found = timing.times(call, seconds, LEAST)
-                    rows.append(row | {"busy": count} | percentiles(found))
+                    rows.append(row | {"busy": count} | _percentiles(found))
     return rows
 
 
@@ -110,7 +104,7 @@ def sessions(counts: list[int]) -> list[dict[str, Any]]:
             for _ in range(LEAST):
                 for name, function in functions.items():
                     found[name] += _timed(function, 1)
-        rows += [{"nodes": name, "busy": count} | percentiles(found[name]) for name in found]
+        rows += [{"nodes": name, "busy": count} | _percentiles(found[name]) for name in found]
     return rows
 
 
@@ -128,7 +122,7 @@ def sessions_at_once() -> list[dict[str, Any]]:
                     functions = [pair[name] for pair in pairs[:count]]
                     for times in pool.map(_timed, functions, [RUNS] * count):
                         found[name] += times
-            rows += [{"nodes": n, "sessions": count} | percentiles(found[n]) for n in found]
+            rows += [{"nodes": n, "sessions": count} | _percentiles(found[n]) for n in found]
     return rows
 
 

@@ -131,13 +131,19 @@ def differing(old: dict[str, Any], new: dict[str, Any]) -> list[str]:
 
 
 def warned(old: dict[str, Any], new: dict[str, Any]) -> str:
-    """Return what verdicts are about if not of builds alone, or an empty text."""
+    """Return a line that says what verdicts are about if not of builds alone, or an empty text."""
     pairs = [("machine", "processor"), ("machine", "usable_cores")]
     pairs += [("runtime", "python"), ("runtime", "numpy")]
     names = [name for part, name in pairs if old[part].get(name) != new[part].get(name)]
     if not names:
         return ""
-    return f"These verdicts are not of the builds alone: the files differ in {', '.join(names)}."
+    return f"\nThese verdicts are not of the builds alone: the files differ in {', '.join(names)}."
+
+
+def counted(verdicts: list[str], each: tuple[str, ...], margin: float) -> str:
+    """Return a line with the number of each verdict."""
+    counts = ", ".join(f"{verdicts.count(one)} {one}" for one in each)
+    return f"{counts} (beyond, or within, {100 * margin:g} %)"
 
 
 def table(rows: list[dict[str, Any]]) -> str:
@@ -182,10 +188,7 @@ def report(old: dict[str, Any], new: dict[str, Any], same: float | None = None) 
         return 2
     print(table(rows))
     verdicts = [row["verdict"] for row in rows]
-    counts = [f"{verdicts.count(each)} {each}" for each in (FASTER, SLOWER, SAME, UNKNOWN)]
-    print(", ".join(counts) + f" (beyond, or within, {100 * margin:g} %)")
-    if warned(old, new):
-        print(warned(old, new))
+    print(counted(verdicts, (FASTER, SLOWER, SAME, UNKNOWN), margin) + warned(old, new))
     if same is not None:
         return int(bool(lacking) or verdicts.count(SAME) < len(rows))
     return 3 if verdicts.count(UNKNOWN) == len(rows) else int(SLOWER in verdicts)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Any
 
-from .compare import FASTER, SAME, SLOWER, differing, warned
+from .compare import FASTER, SAME, SLOWER, counted, differing, warned
 
 # A lock that threads wait for doubles the time of two threads.  Other programs on the machine move
 # these times by a third, since each file was measured in one go.
@@ -68,10 +68,7 @@ def report(old: dict[str, Any], new: dict[str, Any], same: float | None = None) 
     for table, rows in found.items():
         print(text_of(table, rows))
     verdicts = [row["verdict"] for rows in found.values() for row in rows]
-    counts = ", ".join(f"{verdicts.count(each)} {each}" for each in (FASTER, SLOWER, SAME))
-    print(f"{counts} (beyond, or within, {100 * margin:g} %)")
-    if warned(old, new):
-        print(warned(old, new))
+    print(counted(verdicts, (FASTER, SLOWER, SAME), margin) + warned(old, new))
     if same is not None:
         rows_of = [sum(len(file.get(table, ())) for table in TABLES) for file in (old, new)]
         return int(verdicts.count(SAME) < max(rows_of))

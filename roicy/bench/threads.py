@@ -11,8 +11,6 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import numpy as np
-
 import roicy
 
 from . import timing
@@ -123,12 +121,9 @@ def latency(names: list[str], threads: list[int], seconds: float) -> list[dict[s
             progress.begin(f"{name} {situation}")
             found = SITUATIONS[situation](name, count, seconds)
             if found:
-                values = np.percentile(found, list(PERCENTILES.values())).tolist()
-                rows.append(
-                    {"workload": name, "threads": count, "situation": situation}
-                    | {"calls": len(found), "worst": max(found)}
-                    | dict(zip(PERCENTILES, values, strict=True))
-                )
+                row = {"workload": name, "threads": count, "situation": situation}
+                times = timing.percentiles(found, PERCENTILES)
+                rows.append(row | times | {"worst": max(found)})
     return rows
 
 

@@ -154,6 +154,12 @@ def in_turns(
     return least
 
 
+def percentiles(found: list[float], wanted: dict[str, float]) -> dict[str, Any]:
+    """Return how many times there are, and percentiles of them by their names."""
+    values = np.percentile(found, list(wanted.values())).tolist()
+    return {"calls": len(found), **dict(zip(wanted, values, strict=True))}
+
+
 def measure(work: Any, roicy: Any, run: dict[str, Any], seconds: float) -> dict[str, Any]:
     """Return least and median of a call, or why this version cannot make it."""
     direction, arrays = run["direction"], work.arrays(run["dtype"])

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import attention
-from ._patterns import closed
+from . import _patterns
 from ._recipe import ALL, MOST_AXES, Place, Recipe
 from ._symbols import expect
 from ._views import OPEN, View, real
@@ -130,16 +130,11 @@ class Levels(NamedTuple):
     maps: list[str]
 
 
-class Attention:
-    """A group that is a call of deformable_attention.
+class Attention(_patterns.Group):
+    """A group that is a call of deformable_attention.  It has recipes, and no numbers.
 
     parts: views of value, locations and weights, of all levels or of each.
     """
-
-    threads: int | None = None
-    indices: list[int]  # of the inputs of the group
-    node = None  # but recipes
-    copied = -1
 
     def __init__(self, layouts: Any, group: Group, parts: list[list[View]], levels: Levels):
         graph, self.sizes, self.points = layouts.graph, levels.sizes, levels.points
@@ -165,7 +160,7 @@ class Attention:
         expect(all(list(layouts.value(name))[2:] == size for size, name in self.open))
         outside = {*names, *(name for _, name in self.open)}
         takes_too = functools.partial(takes, needed=group.needed)
-        self.nodes = closed(graph, group.end, outside, layouts.readers, takes_too)
+        self.nodes = _patterns.closed(graph, group.end, outside, layouts.readers, takes_too)
         in_order = sorted(self.nodes, key=layouts.order.__getitem__)
         self.steps = [(one.op_type, one.attributes, one.inputs, one.outputs) for one in in_order]
         made = {name for node in self.nodes for name in node.outputs}

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from functools import partial
 from typing import Any
 
 from .. import _cpu
+from .._checks._names import log
 from .._kernels.plan import Arguments
 from .._machine import _threads
 from ..compat.onnx import Pooling
@@ -19,14 +19,7 @@ from ._pasting import pasting_loops
 from ._patterns import pyramids, spell
 from .provider import FLOATS, are_zeros
 
-
-def _tell(text: str, level: str = "INFO", **given: Any) -> None:
-    """Log a line.  Where nothing has imported logging nobody reads it, and 0.5 MB are saved."""
-    if "logging" in sys.modules:
-        import logging
-
-        log = logging.getLogger("roicy.onnxruntime")
-        log.log(getattr(logging, level), "%s", text, **given)
+_tell = partial(log, "roicy.onnxruntime")
 
 
 class Single:
@@ -159,11 +152,11 @@ class Claims:
                 self.computations[group.output] = group
                 groups.append(group.nodes)
                 inside.update(node.outputs[0] for node in group.nodes)
-                _tell(group.title)
+                _tell("INFO", group.title)
                 group.nodes = None  # they are gone when ONNX Runtime has its answer
         alone = [node for name, node in singles.items() if name not in inside]
         for node in alone:
-            _tell(spell(node.name, node.key))
+            _tell("INFO", spell(node.name, node.key))
         return groups, alone
 
     def _found(self, graph: Any, singles: dict[str, Any]) -> list[Any]:
@@ -180,9 +173,9 @@ class Claims:
             try:
                 every += find(graph)
             except Exception:
-                _tell("groups of nodes were not looked for to the end", "WARNING", exc_info=True)
+                _tell("WARNING", "groups of nodes were not looked for to the end", exc_info=True)
         for text in left:
-            _tell(text, "DEBUG")
+            _tell("DEBUG", text)
         taken: set[Any] = set()
         found = []
         for group in every:

@@ -18,7 +18,7 @@ import numpy as np
 from ..compat.onnx._node import Labels
 from . import version
 from ._attention import Layouts
-from ._patterns import DOUBLE, FLOAT, FLOAT16, closed, spell
+from ._patterns import DOUBLE, FLOAT, FLOAT16, Group, closed, spell
 from ._symbols import expect, reason
 from ._views import OPEN
 
@@ -44,11 +44,8 @@ HALVES = (1, 32)  # the first version that takes what is nearly halfway for half
 NARROW = 32  # columns: a row of fewer takes longer to begin than to compute
 
 
-class Labelling:
+class Labelling(Group):
     """A group that is a call of label_map.  inputs: maps, and sizes or scales of their axes."""
-
-    threads: int | None = None
-    indices: list[int]  # of the inputs of the group
 
     def __init__(self, nodes: list[Any], inputs: list[str], output: str, node: Labels):
         self.nodes, self.inputs, self.output, self.node = nodes, inputs, output, node

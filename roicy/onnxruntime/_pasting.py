@@ -15,22 +15,18 @@ import numpy as np
 from .. import masks
 from ..compat.onnx._node import Masks
 from . import version
-from ._patterns import FLOAT, INT64, Walk, closed, read_all, spell
+from ._patterns import FLOAT, INT64, Group, Walk, closed, read_all, spell
 from ._symbols import MASK, MOST_NUMBERS, OPERATORS, Image, Sum, bounded, extreme
 
 SCALARS = ("Cast", "Identity", "Reshape", "Squeeze", "Unsqueeze")  # that hand a number on
 
 
-class Pasting:
+class Pasting(Group):
     """The Loop that pastes masks into an image of each box, as torchvision exports it.
 
     Its masks have their border of zeros already, and its boxes are of whole pixels.  The size of
     the images is `size`, or two more inputs.
     """
-
-    threads: int | None = None
-    indices: list[int]  # of the inputs of the group
-    copied = -1
 
     def __init__(self, node: Any, inputs: list[str], size: list[int]):
         self.nodes, self.inputs, self.size, self.output = [node], inputs, size, node.outputs[0]

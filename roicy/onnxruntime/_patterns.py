@@ -38,7 +38,16 @@ class Level(NamedTuple):
     scale: float
 
 
-class Pyramid:
+class Group:
+    """What computes a group of nodes, as the provider knows it."""
+
+    threads: int | None = None
+    indices: list[int]  # of the inputs of the group
+    node: Any = None  # its numbers for the provider, if it has some
+    copied = -1
+
+
+class Pyramid(Group):
     """RoiAlign nodes of the levels of a pyramid, whose outputs are scattered to the rows of their
     boxes.
 
@@ -56,10 +65,6 @@ class Pyramid:
     begin : str or None
         The value that is scattered into; None: zeros, as many rows as boxes.
     """
-
-    threads: int | None = None
-    indices: list[int]  # of the inputs of the group
-    copied = -1
 
     def __init__(
         self, nodes: list[Any], levels: list[Level], source: tuple[str, str], given: Any,

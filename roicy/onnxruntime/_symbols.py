@@ -224,20 +224,27 @@ def _slice(x: Any, starts: Any, ends: Any, axes: Any = None, steps: Any = ()) ->
     return Image(tuple(made)) if is_image else x[tuple(made)]
 
 
-def _squeeze(x: Any, axes: Any) -> Any:
-    if not isinstance(x, Image):
-        return np.squeeze(x, tuple(axes))
+def squeezed(x: Any, axes: Any, one: Any) -> Any:
+    """Return an image or a view without some axes; one: what an axis of extent 1 is."""
     gone = {axis % len(x.axes) for axis in axes}
-    expect(all(x.axes[axis] == 1 for axis in gone))
-    return Image(tuple(axis for i, axis in enumerate(x.axes) if i not in gone))
+    expect(all(x.axes[axis] == one for axis in gone))
+    return x._replace(axes=tuple(axis for i, axis in enumerate(x.axes) if i not in gone))
+
+
+def unsqueezed(x: Any, axes: Any, one: Any) -> Any:
+    """Return an image or a view with more axes, of extent 1."""
+    rank, left = len(x.axes) + len(axes), iter(x.axes)
+    expect(rank < 16)
+    made = {axis % rank for axis in axes}
+    return x._replace(axes=tuple(one if i in made else next(left) for i in range(rank)))
+
+
+def _squeeze(x: Any, axes: Any) -> Any:
+    return squeezed(x, axes, 1) if isinstance(x, Image) else np.squeeze(x, tuple(axes))
 
 
 def _unsqueeze(x: Any, axes: Any) -> Any:
-    if not isinstance(x, Image):
-        return np.expand_dims(x, tuple(axes))
-    rank, left = len(x.axes) + len(axes), iter(x.axes)
-    made = {axis % rank for axis in axes}
-    return Image(tuple(1 if i in made else next(left) for i in range(rank)))
+    return unsqueezed(x, axes, 1) if isinstance(x, Image) else np.expand_dims(x, tuple(axes))
 
 
 LARGEST, LEAST = (np.frompyfunc(functools.partial(extreme, of), 2, 1) for of in (max, min))

@@ -6,12 +6,13 @@ product tells its factors.  They look random, so that sums of them are no symbol
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
-from ._symbols import ENDLESS, expect
+from ._symbols import ENDLESS, expect, squeezed, unsqueezed
 
 PRIMES = math.prod((2, 3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47))
 OPEN = 1 << 48  # numbers above it are symbols, of extents that are not known; no extent is as large
@@ -112,7 +113,7 @@ def cut(x: View, axis: int, first: int, last: int) -> View:
 def _gather(x: View, indices: Any, axis: int = 0) -> View:
     index = indices.item() % x.shape[axis]
     made = cut(x, axis, index, index + 1)
-    return made if indices.ndim else squeeze(made, [axis])
+    return made if indices.ndim else squeezed(made, [axis], ())
 
 
 def reshape(x: View, shape: Any, allowzero: int = 0) -> View:
@@ -159,28 +160,13 @@ def split(x: View, sizes: Any = None, axis: int = 0, *, place: int, count: int) 
     return cut(x, axis, sum(sizes[:place]), sum(sizes[: place + 1]))
 
 
-def squeeze(x: View, axes: Any) -> View:
-    """Return the tensor without some axes, of extent 1."""
-    gone = {axis % len(x.axes) for axis in axes}
-    expect(not any(x.axes[axis] for axis in gone))
-    return x._replace(axes=tuple(axis for i, axis in enumerate(x.axes) if i not in gone))
-
-
 def transpose(x: View, perm: Any) -> View:
     """Return the tensor with some axes, in this order."""
     return x._replace(axes=tuple(x.axes[i] for i in perm))
 
 
-def unsqueeze(x: View, axes: Any) -> View:
-    """Return the tensor with more axes, of extent 1."""
-    rank, left = len(x.axes) + len(axes), iter(x.axes)
-    expect(rank < 16)
-    made = {axis % rank for axis in axes}
-    return x._replace(axes=tuple(() if i in made else next(left) for i in range(rank)))
-
-
 MOVES: dict[str, Callable[..., View]] = {
     "Concat": concat, "Gather": _gather, "Identity": lambda x: x, "Reshape": reshape,
-    "Slice": _slice, "Split": split, "Squeeze": squeeze, "Transpose": transpose,
-    "Unsqueeze": unsqueeze,
+    "Slice": _slice, "Split": split, "Squeeze": functools.partial(squeezed, one=()),
+    "Transpose": transpose, "Unsqueeze": functools.partial(unsqueezed, one=()),
 }  # fmt: skip

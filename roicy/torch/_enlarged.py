@@ -409,7 +409,7 @@ class _Deferred(TorchFunctionMode):
 @functools.cache
 def _tell(why: str) -> None:
     """Say once why maps are left to PyTorch."""
-    _patches.log("info", f"maps are enlarged by PyTorch: {why}")
+    _patches.log("INFO", f"maps are enlarged by PyTorch: {why}")
 
 
 def _memory(tensor: Any) -> tuple[int, int]:

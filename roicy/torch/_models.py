@@ -249,11 +249,11 @@ class _Models(_patches.Project):
             if code is None:
                 if found not in _told:
                     _told.add(found)
-                    _patches.log("warning", f"{place}: left alone, it is not as roicy knows it")
+                    _patches.log("WARNING", f"{place}: left alone, it is not as roicy knows it")
                 continue
             self.before.append((found, found.__code__, code))
             found.__code__ = code
-            _patches.log("info", f"{place}: by roicy")
+            _patches.log("INFO", f"{place}: by roicy")
 
     def restore(self) -> None:
         """Undo all of it, but for what others have exchanged since."""

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
+from .._checks import _names
 from .._docs import Documented, fill_in
 from .._machine import _threads
 
@@ -24,14 +25,7 @@ PROJECTS: dict[str, Project] = {}
 _lock = threading.RLock()
 _installed: list[tuple[Project, bool]] = []
 _threads.renew_after_fork(globals(), _lock=threading.RLock)
-
-
-def log(level: str, text: str) -> None:
-    """Log a line.  Where nothing has imported logging nobody reads it."""
-    if "logging" in sys.modules:
-        import logging
-
-        getattr(logging.getLogger("roicy.torch"), level)(text)
+log = functools.partial(_names.log, "roicy.torch")
 
 
 class Project:

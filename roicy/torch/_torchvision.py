@@ -103,7 +103,7 @@ class _Torchvision(_patches.Project):
                     library.impl(theirs, kernel, _KEY.name, with_keyset=True)
             self.library = library
         self.on = True
-        _patches.log("info", "torchvision: by roicy")
+        _patches.log("INFO", "torchvision: by roicy")
 
     def restore(self) -> None:
         """Have torchvision's own kernels compute."""
