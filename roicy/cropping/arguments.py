@@ -111,6 +111,12 @@ class Frames(NamedTuple):
     reversed: bool  # the arrays have the caller's channels in reverse order
     yuv: Yuv | None = None
 
+    def sizes(self) -> np.ndarray:
+        """Return the height and the width of each frame."""
+        planes = self.arrays[:: 3 if self.yuv else 1]
+        sizes = [one.shape[1:3] for one in planes for _ in range(len(one))]
+        return _boxes.array_of(sizes).reshape(-1, 2)
+
 
 class Boxes(NamedTuple):
     """Boxes, and the frames that they are of."""
@@ -462,8 +468,7 @@ def _warn_of_sides(given: Frames, rows: Boxes) -> None:
     mirrored = last < first
     if not np.count_nonzero(mirrored) or (len(first) < 3 and not mirrored[:, 1].any()):
         return
-    planes = given.arrays[:: 3 if given.yuv else 1]
-    sizes = np.concatenate([[one.shape[2:0:-1]] * len(one) for one in planes])[rows.images]
+    sizes = given.sizes()[rows.images, ::-1]
     with np.errstate(all="ignore"):
         inside = (first >= 0) & (last >= LEAST_SIDE) & (first + last <= sizes + 1)
     if inside.all():

@@ -442,17 +442,10 @@ def _kept_table(
         return values.astype(kind)
 
 
-def _sizes(given: arguments.Frames) -> np.ndarray:
-    """Return the height and the width of each frame."""
-    planes = given.arrays[:: 3 if given.yuv else 1]
-    sizes = [one.shape[1:3] for one in planes for _ in range(len(one))]
-    return _boxes.array_of(sizes).reshape(-1, 2)
-
-
 def _whole(given: arguments.Frames) -> arguments.Boxes:
     """Return boxes that are whole frames."""
     values = np.zeros((given.count, 4))
-    values[:, 2:] = _sizes(given)[:, ::-1]
+    values[:, 2:] = given.sizes()[:, ::-1]
     return arguments.Boxes("upright", values, np.arange(given.count, dtype=np.int32))
 
 
@@ -466,7 +459,7 @@ def _axes(given: arguments.Frames, rows: arguments.Boxes, cut: bool, whole: bool
     """Return of y and x of each box, (K, 2, 4), where the pixels begin that Pillow knows, how many
     there are, and from where to where they are resized; whole: boxes are whole frames.
     """
-    sizes = rows.values[:, 3:1:-1] if whole else _sizes(given)[rows.images]
+    sizes = rows.values[:, 3:1:-1] if whole else given.sizes()[rows.images]
     if whole and ((sizes > 0) & (sizes <= MOST)).all():
         result = np.zeros((len(sizes), 2, 4))
         result[:, :, 1] = result[:, :, 3] = sizes

@@ -123,6 +123,13 @@ def function(see: str, **passages: str) -> Callable[[Documented], Documented]:
     return fill
 
 
+def of_arrays(documented: Documented) -> Documented:
+    """Say that a function raises what the function on arrays of its name raises."""
+    return fill_in(
+        documented, Raises=[f"TypeError, ValueError\n    As :func:`roicy.{documented.__name__}`."]
+    )
+
+
 def module(function: str, **passages: str) -> Callable[[Module], Module]:
     """Fill in the docstrings of a module and of its own `forward`; function: what it calls."""
 

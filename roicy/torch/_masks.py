@@ -15,9 +15,10 @@ from torch import Tensor
 from .. import labels as labels_of_numpy
 from .. import masks as masks_of_numpy
 from .._checks import _arguments
-from . import _mask_operators, _tensors
+from . import _docs, _mask_operators, _tensors
 
 
+@_docs.of_arrays
 def paste_masks(
     masks: Tensor, boxes: Tensor, image_shape: tuple[int, int], *,
     threshold: float | None = 0.5, padding: int = 1, rule: Any = "torchvision",
@@ -42,11 +43,6 @@ def paste_masks(
     -------
     Tensor[K, H, W] of bool, or of float32 or float64 without a threshold
         With format "rle" a list of K dictionaries.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As :func:`roicy.paste_masks`.
 
     Notes
     -----
@@ -78,6 +74,7 @@ def paste_masks(
     )  # fmt: skip
 
 
+@_docs.of_arrays
 def label_map(
     maps: Tensor, size: tuple[int, int], *, layout: Any = "NCHW", align_corners: bool = False,
     mode: Any = "bilinear", via: tuple[int, int] | None = None, box: Any = None,
@@ -109,11 +106,6 @@ def label_map(
     -------
     Tensor[H, W] or Tensor[N, H, W]
         With `values` a tuple of labels and values.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As :func:`roicy.label_map`.
 
     See Also
     --------
@@ -156,6 +148,7 @@ def label_map(
     return torch.from_numpy(found[0]) if out is None else out, torch.from_numpy(found[1])
 
 
+@_docs.of_arrays
 def label_segments(
     maps: Tensor, size: tuple[int, int], *, layout: Any = "NCHW", align_corners: bool = False,
     mode: Any = "bilinear", via: tuple[int, int] | None = None, box: Any = None,
@@ -181,11 +174,6 @@ def label_segments(
     segments : list of dict, or such a list for each picture of a batch
         See :func:`roicy.label_segments`.
 
-    Raises
-    ------
-    TypeError, ValueError
-        As :func:`roicy.label_segments`.
-
     Examples
     --------
     >>> import torch
@@ -204,6 +192,7 @@ def label_segments(
     )  # fmt: skip
 
 
+@_docs.of_arrays
 def resize_masks(
     masks: Tensor, size: tuple[int, int], *, threshold: Any = 0.0, align_corners: bool = False,
     via: tuple[int, int] | None = None, box: Any = None, format: Any = "image",
@@ -230,11 +219,6 @@ def resize_masks(
     -------
     Tensor[..., H, W] of bool
         With format "rle" a list of dictionaries.
-
-    Raises
-    ------
-    TypeError, ValueError
-        As :func:`roicy.resize_masks`.
 
     Notes
     -----
