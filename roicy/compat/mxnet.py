@@ -93,9 +93,8 @@ def ROIAlign(
     rois="boxes_with_image",
 )
 def ROIAlign_backward(
-    grad_output: t.Readable, rois: t.Rows, data_shape: t.Shape,
-    spatial_scale: t.Number, sample_ratio: t.Ratio = -1, position_sensitive: bool = False,
-    aligned: bool = False,
+    grad_output: t.Readable, rois: t.Rows, data_shape: t.Shape, spatial_scale: t.Number,
+    sample_ratio: t.Ratio = -1, position_sensitive: bool = False, aligned: bool = False,
 ) -> np.ndarray:  # fmt: skip
     """Gradient of :func:`ROIAlign` with respect to its data, which MXNet's autograd computes.
 

@@ -352,8 +352,7 @@ def _yuv(color: str, color_range: str, color_matrix: str) -> Yuv:
         bias = 32 * (0.5 - luma * black) + lost
         channels.append((round(bias), round(u * 2**13), round(v * 2**13)))
     shared, across = SHARED.get(color, (1, 2))
-    kind = shared - 1, wide, across == 1, color == "rgb565"
-    return Yuv(*kind, round(luma * 2**14), channels)
+    return Yuv(shared - 1, wide, across == 1, color == "rgb565", round(luma * 2**14), channels)
 
 
 def frames(

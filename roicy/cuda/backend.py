@@ -54,16 +54,14 @@ def _planned(
         boxes = boxes_of(arguments, shapes[0][0], first.dtype, first.device, operator.box)
     levels = tuple(zip(shapes, scales, strict=True))
     plan = plan_of(
-        operator, rule, arguments.layout, first.dtype, bins, levels, level_rule,
-        boxes.rows.shape,
-    )  # fmt: skip
+        operator, rule, arguments.layout, first.dtype, bins, levels, level_rule, boxes.rows.shape
+    )
     return DeviceCall(plan, boxes, arguments.out)
 
 
 def plan_backward(
-    operator: Operator, rule: Rule, grad: Any, shapes: dict[str, Shape],
-    arguments: Arguments,
-) -> DeviceCall:  # fmt: skip
+    operator: Operator, rule: Rule, grad: Any, shapes: dict[str, Shape], arguments: Arguments
+) -> DeviceCall:
     """Check the arguments of the gradient of maps (N, C, H, W); grad: seen as (K, C, PH, PW)."""
     return _planned(operator, rule, [grad], tuple(grad.shape[2:]), shapes, arguments)
 

@@ -79,9 +79,8 @@ def label_map(
     maps: Tensor, size: tuple[int, int], *, layout: Any = "NCHW", align_corners: bool = False,
     mode: Any = "bilinear", via: tuple[int, int] | None = None, box: Any = None,
     weights: Any = None, labels: Any = None, threshold: float | None = None,
-    below: int | None = None,
-    values: bool = False, dtype: torch.dtype = torch.int64, out: Tensor | None = None,
-    num_threads: int | None = None,
+    below: int | None = None, values: bool = False, dtype: torch.dtype = torch.int64,
+    out: Tensor | None = None, num_threads: int | None = None,
 ) -> Any:  # fmt: skip
     """The class of each pixel of a picture: the largest of maps that are enlarged to it.
 
@@ -131,8 +130,7 @@ def label_map(
         found = _mask_operators.compute(
             "label_map", maps.detach(), _mask_operators.sides(size), layout, align_corners,
             _mask_operators.modes(mode), _mask_operators.numbers("via", via, None),
-            _mask_operators.numbers("box", box),
-            _weights(weights, maps),
+            _mask_operators.numbers("box", box), _weights(weights, maps),
             _mask_operators.numbers("labels", labels, int), _number(threshold), below, values,
             dtype if out is None else out.dtype, num_threads,
         )  # fmt: skip
@@ -153,9 +151,8 @@ def label_segments(
     maps: Tensor, size: tuple[int, int], *, layout: Any = "NCHW", align_corners: bool = False,
     mode: Any = "bilinear", via: tuple[int, int] | None = None, box: Any = None,
     weights: Any = None, labels: Any = None, threshold: float | None = None,
-    below: int | None = None,
-    codes: bool = False, dtype: torch.dtype = torch.int64, out: Tensor | None = None,
-    num_threads: int | None = None,
+    below: int | None = None, codes: bool = False, dtype: torch.dtype = torch.int64,
+    out: Tensor | None = None, num_threads: int | None = None,
 ) -> tuple[Tensor, list[Any]]:  # fmt: skip
     """The labels of :func:`label_map`, and the area, the box and the code of each.
 
@@ -243,9 +240,8 @@ def resize_masks(
         )  # fmt: skip
         return _given(result, out)
     return _computed(
-        labels_of_numpy.resize_masks, {"masks": masks, "out": out}, size=size,
-        threshold=threshold, align_corners=align_corners, via=via, box=box, format=format,
-        num_threads=num_threads,
+        labels_of_numpy.resize_masks, {"masks": masks, "out": out}, size=size, threshold=threshold,
+        align_corners=align_corners, via=via, box=box, format=format, num_threads=num_threads,
     )  # fmt: skip
 
 

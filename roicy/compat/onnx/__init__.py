@@ -148,9 +148,8 @@ def _roi_align(
     spatial_scale="float32",
 )
 def MaxRoiPool(
-    X: t.Readable, rois: t.Rows, *, pooled_shape: t.Pair,
-    spatial_scale: t.Number = 1.0,
-) -> t.NDArray[Any]:  # fmt: skip
+    X: t.Readable, rois: t.Rows, *, pooled_shape: t.Pair, spatial_scale: t.Number = 1.0
+) -> t.NDArray[Any]:
     """Largest pixel in each bin of each box: MaxRoiPool of ONNX, opset 1 and 22.
 
     Examples

@@ -207,9 +207,8 @@ def roi_align(
     spatial_scale="float32",
 )
 def psroi_pool(
-    input: t.Readable, rois: t.Rows, output_channels: Any, spatial_scale: Any,
-    pooled_height: Any, pooled_width: Any, name: str | None = None, *, rois_num: Any = None,
-    rois_lod: Any = None,
+    input: t.Readable, rois: t.Rows, output_channels: Any, spatial_scale: Any, pooled_height: Any,
+    pooled_width: Any, name: str | None = None, *, rois_num: Any = None, rois_lod: Any = None,
 ) -> np.ndarray:  # fmt: skip
     """Mean of the whole pixels that a bin touches, where each bin reads channels of its own, as
     ``paddle.fluid.layers.psroi_pool``; see :func:`.vision.ops.psroi_pool`.
