@@ -95,10 +95,10 @@ class ImageProcessor:
                 f"{', '.join(sorted(row.defaults))}; where it does not matter, pass "
                 f"ignore={unknown!r}"
             )
-        settings = {
-            key: default if given.get(key) is None else given[key]
-            for key, default in row.defaults.items()
-        }
+        settings = dict(row.defaults)
+        for key in row.defaults.keys() & given.keys():
+            if given[key] is not None or row.defaults[key] is True or key == "pad_size":
+                settings[key] = given[key]  # null sets no flag, and of others it is the default
         if (name, backend) in _table.UNCROPPED:
             settings["do_center_crop"] = False
         return cls(name, _configs.standard(name, settings, given), backend)
@@ -138,6 +138,8 @@ class ImageProcessor:
         plans = [[self._plan(*one.shape, len(sample)) for one in sample] for sample in samples]
         flat = [one for sample in samples for one in sample]
         batch, dtype = row.batch(plans, c, row.mask), self._options.get("dtype", "float32")
+        if batch.zeros and hasattr(c, "max_image_size"):
+            dtype = "float32"  # as Idefics3 pads samples
         if isinstance(batch.shape, list):
             if out is not None:
                 raise ValueError(f"out: an array, expected None for pictures of {batch.shape}")
@@ -158,7 +160,11 @@ class ImageProcessor:
 
         What those that make `pixel_values` have in common, ``print`` shows.
         """
-        plan, name, said = self._plan(height, width, 3, 1), "picture", []
+        size = [
+            _arguments.integer(key, side, 1, _configs.MOST)
+            for key, side in (("height", height), ("width", width))
+        ]
+        plan, name, said = self._plan(*size, 3, 1), "picture", []
         common = {key: self._options[key] for key in OF_BYTES if key in self._options}
         first = (plan.whole,) if plan.whole else ()
         for call in (*first, *plan.before, *plan.calls):
@@ -191,6 +197,11 @@ class ImageProcessor:
         options["arithmetic"] = "torch" if c.torch else "pillow"
         if c.do_rescale:
             options["scale"] = c.rescale_factor
+            if c.torch and not c.do_normalize and isinstance(c.rescale_factor, int):
+                raise ValueError(
+                    f"rescale_factor: {c.rescale_factor!r}, expected a float, or do_normalize, "
+                    "since PyTorch multiplies bytes by an integer as bytes"
+                )
         if c.do_normalize:
             for key, value in (("mean", c.image_mean), ("std", c.image_std)):
                 given = tuple(value) if isinstance(value, list) else value
@@ -219,7 +230,7 @@ class ImageProcessor:
         self, picture: np.ndarray, plan: _plans.Plan, part: np.ndarray, threads: int | None
     ) -> None:
         """Make the calls of one picture; part: where it goes."""
-        options = self._options | {"num_threads": threads}
+        options = self._options | {"dtype": part.dtype.name, "num_threads": threads}
         if not self._settings.torch and picture.shape[2] in (2, 4):
             options["alpha"] = "pillow"
         of_bytes = {key: options[key] for key in (*OF_BYTES, "num_threads") if key in options}

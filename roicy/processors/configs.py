@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import json
+import math
 import os
 from typing import Any
 
@@ -13,7 +15,7 @@ SIZES = (
     {"height", "width"}, {"shortest_edge"}, {"shortest_edge", "longest_edge"}, {"longest_edge"},
     {"max_height", "max_width"},
 )  # fmt: skip
-MOST = 1 << 40  # pixels of a side, or together
+MOST = 1 << 31  # pixels of a side, or together
 COUNTS = (
     "ensure_multiple_of", "max_num_patches", "max_patches", "max_pixels", "max_size",
     "max_slice_nums", "merge_size", "min_patches", "min_pixels", "pan_and_scan_max_num_crops",
@@ -29,16 +31,22 @@ PAN_AND_SCAN = (
 def read(config: Any) -> dict[str, Any]:
     """Return what is in a config; of a processor's the image processor's."""
     if isinstance(config, (str, os.PathLike)):
-        path = os.fspath(config)
-        if os.path.isdir(path):
-            path = os.path.join(path, "preprocessor_config.json")
-        with open(path, encoding="utf-8") as file:
-            config = json.load(file)
+        path, processor = os.fspath(config), {}
+        if os.path.isdir(path):  # a processor's config comes first, if it has that
+            folder, path = path, os.path.join(path, "preprocessor_config.json")
+            if os.path.exists(other := os.path.join(folder, "processor_config.json")):
+                processor = _loaded(other)
+        config = processor if "image_processor" in processor else _loaded(path)
     if isinstance(config, dict) and isinstance(config.get("image_processor"), dict):
         config = config["image_processor"]
     if not isinstance(config, dict):
         raise TypeError(f"config: {config!r}, expected a path or a dict")
-    return config
+    return copy.deepcopy(config)  # since a caller may change it
+
+
+def _loaded(path: str) -> Any:
+    with open(path, encoding="utf-8") as file:
+        return json.load(file)
 
 
 def name_of(config: dict[str, Any]) -> str:
@@ -58,6 +66,8 @@ def standard(name: str, settings: dict[str, Any], given: dict[str, Any]) -> dict
     """Return settings whose sizes are dicts, as transformers makes them."""
     defaults = table.ROWS[name].defaults
     _check(settings, defaults)
+    if settings["do_center_crop"] and name in ("ConvNextImageProcessor", "DonutImageProcessor"):
+        raise ValueError(f"do_center_crop: True, expected False for {name}")
     most, size = settings.pop("max_size", None), settings["size"]
     if name == "DonutImageProcessor" and isinstance(size, (list, tuple)):
         size = size[::-1]
@@ -101,6 +111,9 @@ def _size(name: str, value: Any, square: bool, most: int | None) -> dict[str, in
 def _check(settings: dict[str, Any], defaults: dict[str, Any]) -> None:
     """Check numbers; defaults: which keys are sizes, as dicts."""
     given = {key: value for key, value in settings.items() if value is not None}
+    for key, value in given.items():
+        if key.startswith("do_") or isinstance(defaults[key], bool):
+            _arguments.flag(key, value)
     if given.get("do_pan_and_scan"):
         for key in PAN_AND_SCAN:
             if key not in given:
@@ -109,15 +122,16 @@ def _check(settings: dict[str, Any], defaults: dict[str, Any]) -> None:
         if key in given and not isinstance(defaults[key], dict):
             _arguments.integer(key, given[key], int(key != "size_divisor"), MOST)
     _arguments.integer("resample", settings["resample"], 0, 5)
+    _arguments.choice("downsample_mode", given.get("downsample_mode", "16x"), ("4x", "16x"))
     for key in NUMBERS:
         if key in given:
             _arguments.scale(given[key], key)
     for key in ("image_mean", "image_std"):
-        values = given.get(key, 0.0)
-        for i, one in enumerate(values if isinstance(values, (list, tuple)) else ()):
-            _arguments.number(f"{key}[{i}]", one)
-        if not isinstance(values, (list, tuple)):
-            _arguments.number(key, values)
+        listed = isinstance(settings[key], (list, tuple))
+        for i, value in enumerate(settings[key] if listed else [settings[key]]):
+            one = f"{key}[{i}]" if listed else key
+            if not math.isfinite(_arguments.number(one, value)):
+                raise ValueError(f"{one}: {value!r}, expected a finite number")
     grids = given.get("image_grid_pinpoints", [])
     if not isinstance(grids, (list, tuple)) or not all(
         isinstance(one, (list, tuple)) and len(one) == 2 for one in grids

@@ -7,11 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from .._checks import _arguments
+
 CHANNELS = (1, 3, 4)  # of arrays
 
 
 def nested(value: Any, together: bool) -> list[list[Any]]:
     """Return samples of pictures; together: whether pictures of a flat list are one sample."""
+    if isinstance(value, (list, tuple)) and value and getattr(value[0], "ndim", 0) == 4:
+        value = [list(array) for array in value]
     if isinstance(value, (list, tuple)) and any(isinstance(one, (list, tuple)) for one in value):
         if not all(isinstance(one, (list, tuple)) for one in value):
             raise TypeError("pictures: a list of pictures and of lists, expected one or the other")
@@ -35,11 +39,12 @@ def _flat(value: Any) -> list[Any]:
 def taken(value: Any, rgb: Any, torch: bool) -> np.ndarray:
     """Return a picture as an array (H, W, C); rgb: whether it is made RGB, on white."""
     of_pil = hasattr(value, "getbands") and hasattr(value, "convert")
-    array = np.asarray(_rgb_of_pil(value) if of_pil and rgb else value)
+    array = _arguments.taken("pictures", _rgb_of_pil(value) if of_pil and rgb else value)
     array = array[:, :, None] if array.ndim == 2 else array
     if array.dtype != np.uint8:
-        kind = f"PIL picture of mode {value.mode!r}" if of_pil else "array"
-        raise TypeError(f"pictures: a {kind}, dtype {array.dtype.name}, expected uint8")
+        kind = f" PIL picture of mode {value.mode!r}" if of_pil else "n array"
+        hint = "; pass picture.convert('RGB')" if of_pil else ""
+        raise TypeError(f"pictures: a{kind}, dtype {array.dtype.name}, expected uint8{hint}")
     shape = array.shape
     if len(shape) != 3 or not array.size or (not of_pil and not {shape[0], shape[-1]} & {1, 3, 4}):
         raise ValueError(

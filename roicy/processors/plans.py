@@ -99,8 +99,8 @@ def plain(c: Settings, height: int, width: int, channels: int) -> Plan:
 def convnext(c: Settings, height: int, width: int, channels: int) -> Plan:
     """Below 384 pixels, resize to more, and cut the middle out."""
     edge = c.size.get("shortest_edge")
-    if not edge or c.do_center_crop:
-        raise ValueError(f"size: {c.size!r}, expected a shortest_edge, and no do_center_crop")
+    if not edge:
+        raise ValueError(f"size: {c.size!r}, expected a shortest_edge for {c.name}")
     call = Call((height, width))
     if c.do_resize and edge < 384:
         resized = sizes.shortest_edge(height, width, int(edge / c.crop_pct))
@@ -190,18 +190,17 @@ def donut(c: Settings, height: int, width: int, channels: int) -> Plan:
     if c.do_pad:
         content = ((size[0] - last[0]) // 2, (size[1] - last[1]) // 2, *last)
         call = Call(size, {} if content == (0, 0, *size) else {"content": content})
-    if c.do_center_crop:
-        raise ValueError(f"do_center_crop: True, expected False for {c.name}")
     return Plan((channels, *call.size), (call,), before=before, turned=turned)
 
 
 def _square(c: Settings, height: int, width: int) -> dict[str, Any]:
     """Return the options that show a picture in the middle of a square of its mean colour."""
-    if not isinstance(c.image_mean, (list, tuple)):
-        raise ValueError(f"image_mean: {c.image_mean!r}, expected one number a channel")
+    mean = c.image_mean if isinstance(c.image_mean, (list, tuple)) else [-1]
+    colour = tuple(int(number * 255) for number in mean)
+    if not 0 <= min(colour) <= max(colour) <= 255:
+        raise ValueError(f"image_mean: {c.image_mean!r}, expected a colour from 0 to 1 a channel")
     side = max(height, width)
     top, left = (side - height) // 2, (side - width) // 2
-    colour = tuple(int(number * 255) for number in c.image_mean)
     box = (-left, -top, side - left, side - top)
     return {"boxes": [box], "border": "constant", "pad_value": colour}
 

@@ -27,7 +27,9 @@ IDLE = {
     "return_attention_mask", "sampling_rate", "image_feature_size",
     "_max_size", "annotation_format", "pad_and_return_pixel_mask", "size_divisibility",
     "size_divisor", "video_processor_type", "num_image_tokens", "image_token", "id2label",
-    "label2id",
+    "label2id", "fft_length", "fft_overdrive", "frame_length", "input_scale_factor",
+    "max_frequency", "mel_floor", "min_frequency", "per_bin_mean", "per_bin_stddev", "preemphasis",
+    "preemphasis_htk_flavor",
 }  # fmt: skip
 COMMON = {
     "do_convert_rgb": None, "do_resize": True, "default_to_square": True, "crop_size": None,

@@ -132,6 +132,8 @@ def test_nested():
     number = next(i for i, (name, _) in enumerate(CASES) if name.startswith("SmolVLM"))
     got = processor_of(number, "torchvision")(nested)
     assert len(got["pixel_values"]) == len(got["pixel_attention_mask"]) == 2
+    batches = [np.stack([SMALL[0]] * 2), np.stack([SMALL[1]])]  # each of which is a sample
+    assert processor_of(number, "torchvision")(batches)["pixel_values"].shape[:2] == (2, 2)
     one = roicy.ImageProcessor.from_config({"image_processor_type": "LlavaOnevisionImageProcessor"})
     assert one(nested)["batch_num_images"].tolist() == [2, 1]
     assert one(nested)["pixel_values"].shape[:2] == (3, one([SMALL[2]])["pixel_values"].shape[1])
@@ -161,13 +163,51 @@ def test_files(tmp_path):
     want = repr(roicy.ImageProcessor.from_config(config))
     assert repr(roicy.ImageProcessor.from_config(path)) == want
     assert repr(roicy.ImageProcessor.from_config(str(tmp_path))) == want
-    within = {"image_processor": {"image_processor_type": "CLIPImageProcessorFast"}}
-    assert roicy.ImageProcessor.from_config(within).name == "CLIPImageProcessor"
+    within = {"image_processor": {"image_processor_type": "SiglipImageProcessorFast"}}
+    assert roicy.ImageProcessor.from_config(within).name == "SiglipImageProcessor"
+    other = tmp_path / "processor_config.json"  # which comes first if it has an image processor
+    for content, found in (({"processor_class": "CLIPProcessor"}, "CLIP"), (within, "Siglip")):
+        other.write_text(json.dumps(content))
+        one = roicy.ImageProcessor.from_config(tmp_path)
+        assert one.name == f"{found}ImageProcessor"
 
 
 def of(name, **keys):
     """A config of a class."""
     return {"image_processor_type": f"{name}ImageProcessor", **keys}
+
+
+@pytest.mark.parametrize("name", table.ROWS)
+def test_null(name):
+    """A flag that is null is not set, as in transformers, which keeps what a config has."""
+
+    def made(flag, value):
+        try:
+            return repr(
+                roicy.ImageProcessor.from_config({"image_processor_type": name, flag: value})
+            )
+        except ValueError as error:
+            return str(error).replace("None", "False")
+
+    for flag, default in table.ROWS[name].defaults.items():
+        if default is True:
+            assert made(flag, None) == made(flag, False)
+
+
+def test_null_that_matters():
+    """Grey pictures stay grey, and SAM pads to the largest picture."""
+    grey = roicy.ImageProcessor.from_config(of("Siglip", do_convert_rgb=None, do_normalize=False))
+    assert grey(noise(9, 9, 1))["pixel_values"].shape == (1, 1, 224, 224)
+    assert roicy.ImageProcessor.from_config(of("Sam", pad_size=None))._settings.pad_size is None
+
+
+def test_changed_config():
+    """What a caller does to a config later changes no processor."""
+    config = of("LlavaNext", size={"shortest_edge": 40}, image_grid_pinpoints=[[40, 80]])
+    processor = roicy.ImageProcessor.from_config(config)
+    want = repr(processor)
+    config["size"]["shortest_edge"] = config["image_grid_pinpoints"][0][0] = 99
+    assert repr(processor) == want
 
 
 @pytest.mark.parametrize(
@@ -185,6 +225,11 @@ def of(name, **keys):
         (of("DPT", ensure_multiple_of=0), "ensure_multiple_of: 0, expected an integer from 1"),
         (of("Qwen2VL", max_pixels=2.5), "max_pixels: 2.5, expected an integer"),
         (of("Qwen2VL", max_pixels=9, size=3), "size: 3, expected a dict beside max_pixels"),
+        ({"image_mean": [0, float("nan"), 0]}, "image_mean[1]: nan, expected a finite number"),
+        ({"do_resize": "false"}, "do_resize: 'false', expected True or False"),
+        (of("ConvNext", do_center_crop=True), "do_center_crop: True, expected False for ConvNext"),
+        (of("MiniCPMV4_6", downsample_mode="8x"), "downsample_mode: '8x', expected '4x' or '16x'"),
+        ({"do_normalize": False, "rescale_factor": 2}, "rescale_factor: 2, expected a float, or"),
         (of("Pixtral", patch_size=0), "patch_size['height']: 0, expected an integer from 1"),
         (of("Idefics3", max_image_size={}), "max_image_size: {}, expected a dict with"),
         (of("LlavaNext", image_grid_pinpoints=[3]), "image_grid_pinpoints: [3], expected a list"),
@@ -220,6 +265,9 @@ def test_padding_makes_floats():
     for pad, dtype in ((True, np.float32), (False, np.uint8)):
         one = roicy.ImageProcessor.from_config(of("Idefics3", do_pad=pad, **keys))
         assert np.asarray(one(SMALL[0])["pixel_values"][0]).dtype == dtype
+    one = roicy.ImageProcessor.from_config(of("Idefics3", **keys), backend="pil")
+    for samples, dtype in ((SMALL[:2], np.uint8), ([SMALL[:2], SMALL[:1]], np.float32)):
+        assert one(samples)["pixel_values"].dtype == dtype  # where samples differ in length
 
 
 def test_sizes_that_are_not_equal():
@@ -229,6 +277,18 @@ def test_sizes_that_are_not_equal():
     processor = roicy.ImageProcessor.from_config(of("Gemma3", **keys), backend="pil")
     with pytest.raises(ValueError, match="do_resize: False, expected True beside do_pan_and_scan"):
         processor(SMALL[0])
+
+
+def test_colour_around_a_picture():
+    processor = roicy.ImageProcessor.from_config(of("Llava", do_pad=True, image_mean=[9, 0, 0]))
+    with pytest.raises(ValueError, match=r"image_mean: \[9, 0, 0\], expected a colour from 0 to 1"):
+        processor(SMALL[0])
+
+
+def test_calls_of_no_picture():
+    processor = roicy.ImageProcessor.from_config(of("CLIP"))
+    with pytest.raises(ValueError, match="height: 0, expected an integer from 1"):
+        processor.calls(0, 5)
 
 
 def test_ignored_keys():
@@ -241,8 +301,10 @@ def test_ignored_keys():
     [
         ({"pictures": []}, "pictures: an empty list, expected one picture or more"),
         ({"pictures": [[SMALL[0]], SMALL[0]]}, "pictures: a list of pictures and of lists"),
-        ({"pictures": np.zeros((4, 4, 3), np.float32)}, "pictures: a array, dtype float32, expec"),
+        ({"pictures": np.zeros((4, 4, 3), np.float32)}, "pictures: an array, dtype float32, expe"),
         ({"pictures": np.zeros((9, 9, 5), np.uint8)}, "pictures: an array of shape (9, 9, 5), "),
+        ({"pictures": np.ma.array(SMALL[0])}, "pictures: a masked array, whose mask would be lost"),
+        ({"pictures": [None]}, "pictures: builtins.NoneType, expected a numpy.ndarray"),
         ({"pictures": noise(9, 9, 1)}, "pictures: one of 1 channel, expected 3, as image_mean"),
         ({"out": np.zeros((1, 3, 8, 8), np.float32)}, "out: shape (1, 3, 8, 8), expected (1, 3, 2"),
     ],
