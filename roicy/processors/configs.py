@@ -16,13 +16,7 @@ SIZES = (
     {"max_height", "max_width"},
 )  # fmt: skip
 MOST = 1 << 31  # pixels of a side, or together
-COUNTS = (
-    "ensure_multiple_of", "max_num_patches", "max_patches", "max_pixels", "max_size",
-    "max_slice_nums", "merge_size", "min_patches", "min_pixels", "pan_and_scan_max_num_crops",
-    "pan_and_scan_min_crop_size", "patch_size", "scale_resolution", "size_divisor",
-    "temporal_patch_size",
-)  # fmt: skip
-NUMBERS = ("crop_pct", "pan_and_scan_min_ratio_to_activate", "rescale_factor")
+COUNTS = ("max_pixels", "max_size", "min_pixels", "size_divisor")  # whose default may be null
 PAN_AND_SCAN = (
     "pan_and_scan_min_crop_size", "pan_and_scan_max_num_crops", "pan_and_scan_min_ratio_to_activate"
 )  # fmt: skip
@@ -109,23 +103,20 @@ def _size(name: str, value: Any, square: bool, most: int | None) -> dict[str, in
 
 
 def _check(settings: dict[str, Any], defaults: dict[str, Any]) -> None:
-    """Check numbers; defaults: which keys are sizes, as dicts."""
+    """Check flags, numbers and lists by what their defaults are."""
     given = {key: value for key, value in settings.items() if value is not None}
-    for key, value in given.items():
-        if key.startswith("do_") or isinstance(defaults[key], bool):
-            _arguments.flag(key, value)
     if given.get("do_pan_and_scan"):
         for key in PAN_AND_SCAN:
             if key not in given:
                 raise ValueError(f"{key}: None, expected a number, since do_pan_and_scan is set")
-    for key in COUNTS:
-        if key in given and not isinstance(defaults[key], dict):
-            _arguments.integer(key, given[key], int(key != "size_divisor"), MOST)
-    _arguments.integer("resample", settings["resample"], 0, 5)
+    for key, value in given.items():
+        if key.startswith("do_") or isinstance(defaults[key], bool):
+            _arguments.flag(key, value)
+        elif isinstance(defaults[key], float) or key == PAN_AND_SCAN[2]:
+            _arguments.scale(value, key)
+        elif isinstance(defaults[key], int) or key in (*COUNTS, *PAN_AND_SCAN):
+            _arguments.integer(key, value, int(key not in ("resample", "size_divisor")), MOST)
     _arguments.choice("downsample_mode", given.get("downsample_mode", "16x"), ("4x", "16x"))
-    for key in NUMBERS:
-        if key in given:
-            _arguments.scale(given[key], key)
     for key in ("image_mean", "image_std"):
         listed = isinstance(settings[key], (list, tuple))
         for i, value in enumerate(settings[key] if listed else [settings[key]]):
