@@ -122,7 +122,8 @@ class ImageProcessor:
         Returns
         -------
         dict
-            "pixel_values", and what else the class gives, such as "image_grid_thw", as arrays.
+            "pixel_values" of float32, and what else the class gives, such as "image_grid_thw", as
+            arrays; of uint8 if bytes are neither scaled nor normalised.
             Pictures that became of different sizes, and are not padded, are a list of arrays.
 
         Raises

@@ -48,7 +48,7 @@ def taken(value: Any, rgb: Any, torch: bool) -> np.ndarray:
     shape = array.shape
     if len(shape) != 3 or not array.size or (not of_pil and not {shape[0], shape[-1]} & {1, 3, 4}):
         raise ValueError(
-            f"pictures: an array of shape {np.shape(value)}, expected (H, W), (H, W, C) or "
+            f"pictures: an array of shape {shape}, expected (H, W), (H, W, C) or "
             "(C, H, W) of 1, 3 or 4 channels"
         )
     if not of_pil and np.ndim(value) == 3 and shape[0] in CHANNELS:  # as transformers infers it
