@@ -26,8 +26,8 @@ from errors cimport Error, last_error, raise_last, zeros_for
 from forms cimport form_of
 from limits cimport MAX_SIDE, tells_images
 from plan.boxes cimport add_rows, angle_in_degrees, look_like_scores, reserve
-from plan.rules cimport (RULE_COUNT, LevelRule, RuleNumbers, level_of, level_rule, rule_fields,
-                         rule_names)
+from plan.rules cimport (RULE_COUNT, RULE_FIELD_COUNT, LevelRule, RotatedBox, field_of, level_of,
+                         level_rule, rule_fields, rule_names, rule_types, set_field)
 from plan.structs cimport (FORWARD, GRAD_BOXES, GRAD_INPUT, MAX_PIXEL, MAX_PIXEL_GRAD, MAX_SAMPLE,
                            MAX_SAMPLE_GRAD, Boxes, Call, LevelJob, Map)
 from roicy._kernels.isa cimport tables
@@ -43,12 +43,13 @@ from roicy._machine import _threads
 cdef dict PURPOSES = {"forward": FORWARD, "grad_input": GRAD_INPUT, "grad_boxes": GRAD_BOXES,
                       "max_pixel": MAX_PIXEL, "max_pixel_grad": MAX_PIXEL_GRAD,
                       "max_sample": MAX_SAMPLE, "max_sample_grad": MAX_SAMPLE_GRAD}
-# Kinds of rules and places of their fields, by their names in roicy/_table.py, from the lists of
-# plan/rules.h.  C's struct has all fields, also those that rules.pxd does not declare.
-cdef enum:
-    FIELDS = sizeof(RuleNumbers) // sizeof(int)
+# Kinds of rules and their fields, by their names in roicy/_table.py, from the lists of
+# plan/rules.h.
 cdef dict RULES = {rule_names[i].decode(): i for i in range(RULE_COUNT)}
-cdef dict PLACES = {rule_fields[i].decode(): i for i in range(FIELDS)}
+cdef dict FIELDS = {rule_fields[i].decode(): i for i in range(RULE_FIELD_COUNT)}
+# What the GPU has room for: the types of fields, by their names, and the bytes of a turned box.
+FIELD_TYPES = {name: rule_types[i].decode() for name, i in FIELDS.items()}
+ROTATED_BYTES = sizeof(RotatedBox)
 
 cdef type ndarray = np.ndarray
 cdef Py_ssize_t boxes_of_step = INT32_MAX      # of a level, at most
@@ -393,6 +394,14 @@ cdef class Arguments:
         self.layout, self.num_threads, self.out, self.pyramid = layout, num_threads, out, pyramid
 
 
+cdef int place_of(name, dict places) except -1:
+    place = places.get(name)
+    if place is None:
+        raise ValueError(f"Rule: {name!r}, expected one of {', '.join(places)}, which stand in "
+                         "pyx/plan/rules.h; see 'Recipes' in pyx/README.md")
+    return place
+
+
 @cython.final
 @cython.freelist(8)
 cdef class Rule:
@@ -403,9 +412,10 @@ cdef class Rule:
     """
 
     def __cinit__(self, kind, int sampling_ratio=0, bint aligned=False, **fields):
-        self.c.kind, self.c.sampling_ratio, self.c.aligned = RULES[kind], sampling_ratio, aligned
+        self.c.kind = place_of(kind, RULES)
+        self.c.sampling_ratio, self.c.aligned = sampling_ratio, aligned
         for name, number in fields.items():
-            (<int*>&self.c)[<int>PLACES[name]] = number
+            set_field(&self.c, place_of(name, FIELDS), number)
 
     @property
     def sampling_ratio(self):
@@ -413,8 +423,7 @@ cdef class Rule:
 
     def numbers(self):
         """Return all numbers in the order of the struct, for the GPU."""
-        cdef const int *c = <int*>&self.c
-        return tuple([c[i] for i in range(FIELDS)])
+        return tuple([field_of(&self.c, i) for i in range(RULE_FIELD_COUNT)])
 
     def __eq__(self, other):
         return type(other) is Rule and self.numbers() == other.numbers()

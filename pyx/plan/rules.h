@@ -33,18 +33,18 @@
 #define RULE_KIND(kind, name) RULE_##kind,
 enum rule_kind { RULE_KINDS(RULE_KIND) RULE_COUNT };
 
-/* The fields of a rule.  All are ints: calls compare them, and the GPU takes them, as a row of
-   int32. */
+/* The fields of a rule, each an int or a double, which is 0 unless a call sets it.  Calls compare
+   them, and the GPU takes the struct as it is. */
 #define RULE_FIELDS(FIELD)                                                                         \
-    FIELD(kind)                                                                                    \
-    FIELD(sampling_ratio) /* samples per bin and axis; 0 or less: ceil(size of a bin) */           \
-    FIELD(aligned)   /* samples: coordinates are moved by half a pixel, and small boxes keep */    \
-                     /* their size, where others are one pixel wide and high */                    \
-    FIELD(inclusive) /* whole pixels: that of the second corner belongs to the box */              \
-    FIELD(ends_on_corner) /* one sample a bin: the last lies on the second corner, however */      \
-                          /* sizes of bins round */                                                \
-    FIELD(clockwise)      /* turned boxes: angles are clockwise, where y points down */
-#define RULE_FIELD(name) int name;
+    FIELD(int, kind)                                                                               \
+    FIELD(int, sampling_ratio) /* samples per bin and axis; 0 or less: ceil(size of a bin) */      \
+    FIELD(int, aligned)   /* samples: coordinates are moved by half a pixel, and small boxes */    \
+                          /* keep their size, where others are one pixel wide and high */          \
+    FIELD(int, inclusive) /* whole pixels: that of the second corner belongs to the box */         \
+    FIELD(int, ends_on_corner) /* one sample a bin: the last lies on the second corner, */         \
+                               /* however sizes of bins round */                                   \
+    FIELD(int, clockwise)      /* turned boxes: angles are clockwise, where y points down */
+#define RULE_FIELD(type, name) type name;
 struct rule {
     RULE_FIELDS(RULE_FIELD)
 };

@@ -29,11 +29,25 @@ cdef extern from * nogil:
     #undef REAL
     #undef NAME
 
-    /* What Python calls kinds and fields, in their order. */
+    /* What Python calls kinds and fields, in their order, and the types of fields. */
     #define RULE_NAME(kind, name) #name,
-    #define FIELD_NAME(name) #name,
+    #define FIELD_NAME(type, name) #name,
+    #define FIELD_TYPE(type, name) #type,
     static const char *const rule_names[] = {RULE_KINDS(RULE_NAME)};
     static const char *const rule_fields[] = {RULE_FIELDS(FIELD_NAME)};
+    static const char *const rule_types[] = {RULE_FIELDS(FIELD_TYPE)};
+    enum { RULE_FIELD_COUNT = sizeof(rule_fields) / sizeof(rule_fields[0]) };
+
+    /* Fields by their places in that order. */
+    #define SET_FIELD(type, name) if (place-- == 0) rule->name = (type)number;
+    #define GET_FIELD(type, name) if (place-- == 0) return rule->name;
+    static inline void set_field(struct rule *rule, int place, double number) {
+        RULE_FIELDS(SET_FIELD)
+    }
+    static inline double field_of(const struct rule *rule, int place) {
+        RULE_FIELDS(GET_FIELD)
+        return 0;
+    }
 
     /* The functions that plans call, of the type whose numbers have so many bytes. */
     #define OF_TYPE(f, bytes, ...) \\
@@ -53,17 +67,22 @@ cdef extern from * nogil:
         RULE_SINGLE_SAMPLES
         RULE_ROTATED
         RULE_COUNT                 # of kinds
+        RULE_FIELD_COUNT
         RULE_SLOPES
         RULE_SUMS
 
-    const char *const *rule_names  # [RULE_COUNT]
+    const char *const *rule_names
     const char *const *rule_fields
+    const char *const *rule_types
 
     cdef struct RuleNumbers "rule":  # those of all fields that Cython names: RULE_FIELDS has more
         int kind
         int sampling_ratio
         int aligned
         int inclusive
+
+    void set_field(RuleNumbers *rule, int place, double number) noexcept
+    double field_of(const RuleNumbers *rule, int place) noexcept
 
     cdef struct BoxAxis "box_axis":
         double low

@@ -10,6 +10,8 @@ from .._checks._levels import Pyramid, Shape
 from .._table import Operator
 
 Small = tuple[np.ndarray, int]  # bytes of an array, and the character of its type
+FIELD_TYPES: dict[str, str]
+ROTATED_BYTES: int
 
 @final
 class Arguments:
@@ -30,9 +32,9 @@ class Arguments:
 class Rule:
     sampling_ratio: int
     def __init__(
-        self, kind: str, sampling_ratio: int = 0, aligned: bool = False, **fields: int
+        self, kind: str, sampling_ratio: int = 0, aligned: bool = False, **fields: float
     ) -> None: ...
-    def numbers(self) -> tuple[int, ...]: ...
+    def numbers(self) -> tuple[float, ...]: ...
 
 class Plan:
     operator: Operator

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from .._table import QUANTISED
+from .._kernels.plan import FIELD_TYPES, ROTATED_BYTES
 
 FOLDER = Path(__file__).parent / "kernels"
 # These files become one source, since CuPy's cache on disk ignores changes of included files.
@@ -24,7 +24,6 @@ SOURCES = (
 )  # fmt: skip
 CHANNELS_OF_THREAD = 32  # that a partial sum of the gradients of boxes covers
 RULES = "rules.h", "rules_levels.h", "rules_rotated.h"  # in the order in which they are included
-ROTATED_BYTES = 264  # of a rotated_box of rules_rotated.h
 PART_BYTES = 16384  # bytes of a plane that a warp owns in shared memory
 LANES = 32  # threads of a warp
 THREADS = 128  # threads of a block
@@ -59,6 +58,8 @@ _LEVEL_RULE = _structure(
     *_of(np.int32, "last", "finest", "canonical_level"),
     *_of(np.float64, "canonical_scale", "close"),
 )
+_C = {"int": np.int32, "double": np.float64}
+_RULE = _structure(*((name, _C[kind]) for name, kind in FIELD_TYPES.items()))
 _LEVEL = _structure(*_of(np.int32, "rows", "columns"), *_of(np.float64, "scale_y", "scale_x"))
 # The tables that kernels may have, in the order of their addresses.
 TABLES = (
@@ -75,7 +76,7 @@ STRUCTURES = {
         ("shape", _SHAPE),
         *_of(np.int32, "columns", "numbers", "lanes"),
         ("room", _structure(*_of(np.int32, "y", "x"), ("box", np.int64))),
-        ("rule", np.int32, len(QUANTISED.numbers())),
+        ("rule", _RULE),
         ("level_rule", _LEVEL_RULE),
         ("at", _LEVEL, MOST_LEVELS),
     ),

@@ -17,10 +17,10 @@ import numpy as np
 from .._checks import _arguments
 from .._checks._arguments import layout_of
 from .._checks._levels import Scale, Shape
-from .._kernels.plan import Rule
+from .._kernels.plan import ROTATED_BYTES, Rule
 from .._table import CORNERS, MAX_PIXEL, Operator
 from ._arrays import Boxes
-from ._launch import CHANNELS_OF_THREAD, LANES, ROTATED_BYTES, STRUCTURES, TABLES, cupy, launch
+from ._launch import CHANNELS_OF_THREAD, LANES, STRUCTURES, TABLES, cupy, launch
 
 TABLE_BYTES = 128 << 20  # of the tables of a step
 MOST_PLANS = 256  # that are kept
