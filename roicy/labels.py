@@ -584,7 +584,5 @@ def shares(name: str, given: Any, count: int) -> np.ndarray:
         raise ValueError(f"{name}: {given!r}, expected {count} numbers, one for each class")
     found = np.empty(count)
     for i, one in enumerate(given):
-        found[i] = share = _arguments.number(f"{name}[{i}]", one)
-        if not 0 <= share <= 1:
-            raise ValueError(f"{name}[{i}]: {share!r}, expected a number from 0 to 1")
+        found[i] = _arguments.fraction(f"{name}[{i}]", one)
     return found

@@ -393,6 +393,14 @@ def scale(value: Any, name: str = SPATIAL_SCALE) -> float:
     return found
 
 
+def fraction(name: str, value: Any) -> float:
+    """Return a number from 0 to 1."""
+    found = number(name, value)
+    if not 0 <= found <= 1:
+        raise ValueError(f"{name}: {found!r}, expected a number from 0 to 1")
+    return found
+
+
 def sampling_ratio(value: Any, most: int = MOST_RATIO) -> int:
     """Return samples per bin and axis; 0 and below mean as many as the bin has pixels."""
     if isinstance(value, (float, np.floating)):
