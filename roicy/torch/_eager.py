@@ -98,7 +98,12 @@ def pool(
     else:
         scales = _pair_of(spatial_scale)
     *values, num_threads = given
-    named = zip(own.parameters.items(), values, strict=True)
+    if len(values) != len(own.parameters):
+        raise TypeError(
+            f"{name}: {len(values)} values, expected those of {', '.join(own.parameters)}; see 'A "
+            "keyword of an operator' in pyx/README.md"
+        )
+    named = zip(own.parameters.items(), values, strict=False)
     parameters = [_checked(default, parameter, value) for (parameter, default), value in named]
     parameters.append(num_threads)
     if _onnx.is_exporting():

@@ -99,10 +99,9 @@ class TorchOp:
     by_bin : whether each bin reads channels of its own
     """
 
-    def __init__(self, name: str):
+    def __init__(self, name: str, operator: _table.Operator):
         self.name, self.parameters = name, keywords_of(name)
         self.is_pyramid = name == "multiscale_roi_align"
-        operator = _table.ROI_ALIGN if self.is_pyramid else getattr(_table, name.upper())
         self.numbers, self.by_bin = len(operator.box), operator.position_sensitive
         self.has_argmax = operator.reduction is _table.MAX_PIXEL
         self.is_linear = operator.reduction is not _table.MAX_SAMPLE
@@ -197,6 +196,7 @@ def unpack(value: Any) -> list[Any]:
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
-_ROWS = [row for row in vars(_table).values() if isinstance(row, _table.Operator)]
-_NAMES = {row.name for row in _ROWS} - {"crop_and_resize"} | {"multiscale_roi_align"}
-OPERATORS = {name: TorchOp(name) for name in sorted(_NAMES)}
+_ROWS = {row.name: row for row in vars(_table).values() if isinstance(row, _table.Operator)}
+del _ROWS["crop_and_resize"]
+_ROWS["multiscale_roi_align"] = _table.ROI_ALIGN
+OPERATORS = {name: TorchOp(name, row) for name, row in sorted(_ROWS.items())}

@@ -11,6 +11,7 @@ from torch.jit.annotations import BroadcastingList2
 from torch.nn.modules.utils import _pair
 
 from . import _docs, _eager, functions
+from ._operators import OPERATORS
 
 __all__ = [
     "MultiScaleRoIAlign", "PSPrRoIPool", "PSRoIAlign", "PSRoIPool", "PrRoIPool", "RoIAlign",
@@ -20,8 +21,11 @@ __all__ = [
 
 def _extra_repr(module: Any) -> str:
     # without a docstring, by which pages of modules would list it
-    names = "featmap_names output_size spatial_scale sampling_ratio aligned clockwise num_threads"
-    values = {name: getattr(module, name) for name in names.split() if hasattr(module, name)}
+    keywords = [name for operator in OPERATORS.values() for name in operator.parameters]
+    names = ["featmap_names", "output_size", "spatial_scale", *keywords, "num_threads"]
+    values = {name: getattr(module, name) for name in names if hasattr(module, name)}
+    for hidden in ("canonical_scale", "canonical_level"):  # as torchvision's module hides them
+        values.pop(hidden, None)
     if values["num_threads"] is None:
         del values["num_threads"]
     return ", ".join(f"{name}={value}" for name, value in values.items())
