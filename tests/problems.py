@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import reference
-from conftest import SUMS, random_boxes, two_scales
+from conftest import SUMS, UPRIGHT, random_boxes, two_scales
 
 # Each shape is K boxes, N, C of the output, H, W and (PH, PW).  There are a whole and a partial
 # block, one channel, a single row, more images than blocks, many bins, and more bins than are
@@ -24,24 +24,9 @@ SHAPES = {
 }
 
 
-PARAMETERS = {
-    "roi_align": [
-        {"sampling_ratio": 2, "spatial_scale": 0.5},
-        {"sampling_ratio": 0, "aligned": True, "spatial_scale": (0.25, 0.4)},
-        {"sampling_ratio": 1, "aligned": True},
-        {"spatial_scale": (0.25, 0.7)},
-        {"sampling_ratio": 7, "spatial_scale": 0.7},
-    ],
-    "ps_roi_align": [{"spatial_scale": (0.25, 0.4)}, {"sampling_ratio": 2, "spatial_scale": 0.5}],
-    "prroi_pool": [{"spatial_scale": 0.5}, {"spatial_scale": (0.7, 0.25)}],
-    "ps_prroi_pool": [{"spatial_scale": 0.5}, {"spatial_scale": (0.25, 0.7)}],
-    "ps_roi_pool": [{"spatial_scale": 0.5}, {"spatial_scale": (0.7, 0.25)}],
-    "roi_pool": [
-        {"spatial_scale": 1.0}, {"spatial_scale": 0.25}, {"spatial_scale": 0.7},
-        {"spatial_scale": (0.7, 0.25)},
-    ],
-    "roi_align_max": [{"sampling_ratio": 2}],
-}  # fmt: skip
+# of each operator: the rows of the definition, or else scales alone
+SCALES = [{"spatial_scale": 0.5}, {"spatial_scale": (0.7, 0.25)}]
+PARAMETERS = {row.name: reference.PARAMETERS.get(row.name, SCALES) for row in UPRIGHT}
 
 
 VALUES = {
@@ -62,7 +47,7 @@ def cases():
     """Yield each operator with each shape; parameters and values take turns."""
     values = itertools.cycle(VALUES)
     for name in SUMS:
-        parameters = itertools.cycle(PARAMETERS.get(name, [{}]))  # test_recipes.py misses them
+        parameters = itertools.cycle(PARAMETERS[name])
         for shape in SHAPES:
             yield name, shape, next(values), next(parameters)
 

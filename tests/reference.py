@@ -114,6 +114,25 @@ def touched(low, high, scale, bins, extent, dtype):
         yield {i: 1 / (stop - first) for i in range(first, stop)}
 
 
+# What tests give to operators that have keywords, each row in turn.  The first two rows also run on
+# the GPU's stand-in.
+PARAMETERS = {
+    "roi_align": [
+        {"sampling_ratio": 2, "spatial_scale": 0.5},
+        {"sampling_ratio": 0, "aligned": True, "spatial_scale": (0.25, 0.4)},
+        {"sampling_ratio": 1, "aligned": True},
+        {"spatial_scale": (0.25, 0.7)},
+        {"sampling_ratio": 7, "spatial_scale": 0.7},
+    ],
+    "ps_roi_align": [{"spatial_scale": (0.25, 0.4)}, {"sampling_ratio": 2, "spatial_scale": 0.5}],
+    "roi_pool": [
+        {"spatial_scale": 1.0}, {"spatial_scale": 0.25}, {"spatial_scale": 0.7},
+        {"spatial_scale": (0.7, 0.25)},
+    ],
+    "roi_align_max": [{"sampling_ratio": 2}],
+}  # fmt: skip
+
+
 def axes(
     operator, box, bins, extents, dtype, *, spatial_scale=1.0, sampling_ratio=-1, aligned=False
 ):

@@ -2,17 +2,20 @@
 
 import ast
 import inspect
+import itertools
 import re
 from collections import Counter
 from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import ROWS, SUMS, UPRIGHT
+import reference
+from conftest import ROWS, SUMS
 from problems import PARAMETERS
 
 import roicy
 from roicy._kernels import methods
+from roicy._kernels.plan import Rule
 from roicy._keywords import keywords_of
 
 ROOT = Path(__file__).parents[2]
@@ -30,18 +33,30 @@ KEYWORDS = {
     ]
     if hasattr(roicy, name)
 }
-# Values that keywords refuse, but for flags: those of wrong types, and others
+# What keywords refuse, by the types of their defaults: values of wrong types, and others
 WRONG = {
-    "sampling_ratio": (("2", None, True), (2.5, np.float32(0.5), np.nan, 1e30, 2**31, -(2**40))),
-    "canonical_scale": ((None, True, "224"), (0, np.nan)),
-    "canonical_level": ((None, 2.5, "4"), ()),
+    bool: (("no", None, 2), ()),
+    int: (("2", None, True), (2**31, -(2**40))),
+    float: (("2", None, True), (np.nan,)),
+}
+# More of it, by their names
+MORE = {
+    "sampling_ratio": ((), (2.5, np.float32(0.5), np.nan, 1e30)),
+    "canonical_scale": ((), (0,)),
+    "canonical_level": ((2.5,), ()),
 }
 
 
 def test_operators_have_functions_and_parameters():
     missing = [row.name for row in ROWS if not hasattr(roicy, row.name)]
     assert not missing, f"__all__ of their files, {missing}: {OPERATOR}"
-    assert {row.name for row in UPRIGHT} == {*PARAMETERS}, f"tests/problems.py: {OPERATOR}"
+    assert {*reference.PARAMETERS} <= {*PARAMETERS}, f"names of tests/reference.py: {OPERATOR}"
+
+
+@pytest.mark.parametrize("given", [{"kind": "tent"}, {"kind": "sampled", "shrink": 0.5}])
+def test_rules_that_are_not_listed_are_missed(given):
+    with pytest.raises(ValueError, match="expected one of .* see 'Recipes' in pyx/README.md"):
+        Rule(**given)
 
 
 def functions_of(file):
@@ -88,7 +103,7 @@ def test_keywords_are_compared_with_the_definition():
         rows = PARAMETERS[name][:2]  # which run on the GPU's stand-in, too
         for keyword in KEYWORDS[name]:
             values = {row.get(keyword, parameters[keyword].default) for row in rows}
-            where = f"the first two rows of {name} in tests/problems.py, {keyword}"
+            where = f"the first two rows of {name} in PARAMETERS of tests/reference.py, {keyword}"
             assert values - {parameters[keyword].default}, f"{where}: {KEYWORD}"
 
 
@@ -102,16 +117,14 @@ def test_the_table_of_methods_is_whole():
 @pytest.mark.parametrize("name", KEYWORDS)
 def test_keywords_refuse_wrong_values(name):
     parameters = inspect.signature(getattr(roicy, name)).parameters
-    flags = {one for one in KEYWORDS[name] if isinstance(parameters[one].default, bool)}
-    wrong = WRONG | dict.fromkeys(flags, (("no", None, 2), ()))
-    assert {*KEYWORDS[name]} <= {*wrong}, f"WRONG of this file: {KEYWORD}"
     x, scale = np.ones((1, 4, 6, 6), np.float32), 1.0
     if name == "multiscale_roi_align":
         x, scale = [x], [scale]
     boxes = np.eye(1, 6 if name == "roi_align_rotated" else 5, 1, np.float32)
     for keyword in KEYWORDS[name]:
-        for error, values in zip((TypeError, ValueError), wrong[keyword], strict=True):
-            for value in values:
+        wrong = WRONG[type(parameters[keyword].default)], MORE.get(keyword, ((), ()))
+        for error, *values in zip((TypeError, ValueError), *wrong, strict=True):
+            for value in itertools.chain(*values):
                 with pytest.raises(error, match=f"^{keyword}: "):
                     getattr(roicy, name)(x, boxes, 2, scale, **{keyword: value})
 
