@@ -88,17 +88,19 @@ class ImageProcessor:
             if {old, new} <= given.keys() and given[old] != given[new]:
                 raise ValueError(f"{old}: {given[old]!r}, expected that of {new}, {given[new]!r}")
         given = {row.renamed.get(key, key): value for key, value in given.items()}
-        unknown = tuple(sorted(given.keys() - row.defaults.keys() - _table.IDLE - {*ignore}))
+        strange = given.keys() - row.defaults.keys() - _table.IDLE - {*ignore}
+        unknown = tuple(sorted(key for key in strange if given[key] is not None))
         if unknown:
             raise ValueError(
                 f"config: {', '.join(unknown)}, expected keys that {name} knows: "
                 f"{', '.join(sorted(row.defaults))}; where it does not matter, pass "
                 f"ignore={unknown!r}"
             )
-        settings = dict(row.defaults)
-        for key in row.defaults.keys() & given.keys():
-            if given[key] is not None or row.defaults[key] is True or key == "pad_size":
-                settings[key] = given[key]  # null sets no flag, and of others it is the default
+        settings = row.defaults | {  # null sets no flag, and of other keys it is the default
+            key: given[key]
+            for key in row.defaults.keys() & given.keys()
+            if given[key] is not None or row.defaults[key] is True or key == "pad_size"
+        }
         if (name, backend) in _table.UNCROPPED:
             settings["do_center_crop"] = False
         return cls(name, _configs.standard(name, settings, given), backend)

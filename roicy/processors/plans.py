@@ -263,11 +263,11 @@ def llava_next(c: Settings, height: int, width: int, channels: int) -> Plan:
 def got_ocr2(c: Settings, height: int, width: int, channels: int) -> Plan:
     """Tiles of nearly the aspect of the picture, and the whole picture last."""
     tile = _pair(c, c.size, "size")
-    grid = (1, 1)
-    if c.crop_to_patches and (c.torch or c.max_patches > 1):
+    grid, cut = (1, 1), c.crop_to_patches and (c.torch or c.max_patches > 1)
+    if cut:
         grid = sizes.canvas(height, width, tile, c.min_patches, c.max_patches)
     count = grid[0] * grid[1] + (grid != (1, 1))
-    size = tile if c.do_resize or c.crop_to_patches else (height, width)
+    size = tile if c.do_resize or cut else (height, width)
     options = {} if count == 1 else {"tiles": grid, "overview": "last"}
     return Plan((count, channels, *size), (Call(size, options),), {"num_patches": count})
 

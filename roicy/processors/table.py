@@ -17,19 +17,17 @@ RGB = {"do_convert_rgb": True}
 
 # Keys of configs that change no number of pixel_values
 IDLE = {
-    "processor_class", "image_processor_type", "feature_extractor_type", "auto_map", "data_format",
-    "input_data_format", "device", "return_tensors", "disable_grouping", "image_seq_length",
-    "_valid_processor_keys", "transformers_version", "use_fast", "backend", "num_channels",
-    "do_reduce_labels", "reduce_labels", "ignore_index", "num_labels", "num_text", "format",
-    "do_convert_annotations", "mask_size", "mask_pad_size", "use_image_id", "model_input_names",
-    "aspect_ratio_setting", "video_sampling", "chunk_length", "dither", "feature_size",
-    "hop_length", "n_fft", "n_samples", "nb_max_frames", "padding_side", "padding_value",
-    "return_attention_mask", "sampling_rate", "image_feature_size",
-    "_max_size", "annotation_format", "pad_and_return_pixel_mask", "size_divisibility",
-    "size_divisor", "video_processor_type", "num_image_tokens", "image_token", "id2label",
-    "label2id", "fft_length", "fft_overdrive", "frame_length", "input_scale_factor",
-    "max_frequency", "mel_floor", "min_frequency", "per_bin_mean", "per_bin_stddev", "preemphasis",
-    "preemphasis_htk_flavor",
+    "_max_size", "_valid_processor_keys", "annotation_format", "aspect_ratio_setting", "auto_map",
+    "backend", "chunk_length", "data_format", "dither", "do_convert_annotations",
+    "do_reduce_labels", "feature_extractor_type", "feature_size", "fft_length", "fft_overdrive",
+    "format", "frame_length", "hop_length", "id2label", "ignore_index", "image_feature_size",
+    "image_processor_type", "image_seq_length", "image_token", "input_scale_factor", "label2id",
+    "mask_pad_size", "mask_size", "max_frequency", "mel_floor", "min_frequency",
+    "model_input_names", "n_fft", "n_samples", "nb_max_frames", "num_channels", "num_image_tokens",
+    "num_labels", "num_text", "pad_and_return_pixel_mask", "padding_side", "padding_value",
+    "preemphasis", "preemphasis_htk_flavor", "processor_class", "reduce_labels",
+    "return_attention_mask", "sampling_rate", "size_divisibility", "size_divisor",
+    "transformers_version", "use_fast", "use_image_id", "video_processor_type", "video_sampling",
 }  # fmt: skip
 COMMON = {
     "do_convert_rgb": None, "do_resize": True, "default_to_square": True, "crop_size": None,

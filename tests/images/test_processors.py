@@ -216,6 +216,7 @@ def test_changed_config():
         ({}, "image_processor_type: None, expected one of BeitImageProcessor, BitImageProcessor"),
         ({"image_processor_type": "DINOv3ViTImageProcessor"}, "image_processor_type: 'DINOv3ViT"),
         ({"crop": 3}, "config: crop, expected keys that ViTImageProcessor knows: crop_size, d"),
+        ({"input_data_format": "channels_last"}, "config: input_data_format, expected keys that"),
         ({"resample": 0}, "resample: 0, expected 1 (lanczos), 2 (bilinear), 3 (bicubic)"),
         ({"size": {"height": 3}}, "size: {'height': 3}, expected a dict with height and width, or"),
         ({"size": {"height": 3, "width": 0}}, "size['width']: 0, expected an integer from 1"),
@@ -291,8 +292,16 @@ def test_calls_of_no_picture():
         processor.calls(0, 5)
 
 
+def test_one_patch():
+    """Pillow's class of GOT-OCR2 does not cut a picture into one patch, and torchvision's does."""
+    config = of("GotOcr2", do_resize=False, crop_to_patches=True, max_patches=1, size=60)
+    for backend, size in (("torchvision", (60, 60)), ("pil", SMALL[1].shape[:2])):
+        one = roicy.ImageProcessor.from_config(config, backend=backend)
+        assert one(SMALL[1])["pixel_values"].shape == (1, 3, *size)
+
+
 def test_ignored_keys():
-    config = {"image_processor_type": "ViTImageProcessor", "of_ours": 1, "size_divisor": 32}
+    config = of("ViT", of_ours=1, size_divisor=32, device=None)
     assert roicy.ImageProcessor.from_config(config, ignore=("of_ours",)).backend == "torchvision"
 
 
