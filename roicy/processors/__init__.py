@@ -138,9 +138,10 @@ class ImageProcessor:
             [_pictures.taken(one, c.do_convert_rgb, c.torch) for one in sample]
             for sample in _pictures.nested(pictures, hasattr(c, "max_image_size"))
         ]
-        plans = [[self._plan(*one.shape, len(sample)) for one in sample] for sample in samples]
         flat = [one for sample in samples for one in sample]
-        batch, dtype = row.batch(plans, c, row.mask), self._options.get("dtype", "float32")
+        plans = [self._plan(*one.shape, len(sample)) for sample in samples for one in sample]
+        batch = row.batch(plans, [len(sample) for sample in samples], c, row.mask)
+        dtype = self._options.get("dtype", "float32")
         if batch.zeros and hasattr(c, "max_image_size"):
             dtype = "float32"  # as Idefics3 pads samples
         if isinstance(batch.shape, list):
@@ -153,8 +154,7 @@ class ImageProcessor:
             values = _memory.result(out, batch.shape, (np.dtype(dtype),), flat)
             if batch.zeros:
                 values[...] = 0
-        all_plans = [plan for sample in plans for plan in sample]
-        for picture, plan, part in zip(flat, all_plans, batch.parts(values), strict=True):
+        for picture, plan, part in zip(flat, plans, batch.parts(values), strict=True):
             self._make(picture, plan, part, num_threads)
         return {"pixel_values": values if out is None else out, **batch.facts}
 
@@ -163,10 +163,7 @@ class ImageProcessor:
 
         What those that make `pixel_values` have in common, ``print`` shows.
         """
-        size = [
-            _arguments.integer(key, side, 1, _configs.MOST)
-            for key, side in (("height", height), ("width", width))
-        ]
+        size = _arguments.picture("height, width", (height, width), 1)
         plan, name, said = self._plan(*size, 3, 1), "picture", []
         common = {key: self._options[key] for key in OF_BYTES if key in self._options}
         first = (plan.whole,) if plan.whole else ()

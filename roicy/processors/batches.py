@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -42,9 +43,8 @@ def _pieces(plans: list[Plan], axis: int, values: np.ndarray) -> list[np.ndarray
     return np.split(values, ends, axis=axis)[:-1]
 
 
-def stack(samples: list[list[Plan]], c: Settings, mask: str) -> Batch:
+def stack(plans: list[Plan], lengths: list[int], c: Settings, mask: str) -> Batch:
     """Pictures, (N, C, h, w), padded at the bottom and at the right if the class pads."""
-    plans = [plan for sample in samples for plan in sample]
     facts, shapes = _facts(plans), [plan.shape for plan in plans]
     size = max(shape[1] for shape in shapes), max(shape[2] for shape in shapes)
     padded = c.name not in NOT_PADDED and (c.do_pad or hasattr(c, "size_divisor"))
@@ -62,18 +62,17 @@ def stack(samples: list[list[Plan]], c: Settings, mask: str) -> Batch:
     return Batch(shape, any(plan.calls[0].size != size for plan in plans), facts, list)
 
 
-def joined(samples: list[list[Plan]], c: Settings, mask: str) -> Batch:
+def joined(plans: list[Plan], lengths: list[int], c: Settings, mask: str) -> Batch:
     """Patches or tiles of all pictures, one after the other."""
-    plans = [plan for sample in samples for plan in sample]
     shape = sum(plan.shape[0] for plan in plans), *_alike(plans, 1)
     return Batch(shape, False, _facts(plans), lambda values: _pieces(plans, 0, values))
 
 
-def rows(samples: list[list[Plan]], c: Settings, mask: str) -> Batch:
+def rows(plans: list[Plan], lengths: list[int], c: Settings, mask: str) -> Batch:
     """Patches or tiles, (N, most of them, ...): of each picture, or of each sample of Idefics3."""
-    plans = [plan for sample in samples for plan in sample]
     of_samples = mask == "pixel_attention_mask" and hasattr(c, "max_image_size")
-    groups = samples if of_samples else [[plan] for plan in plans]
+    each, alone = iter(plans), [1] * len(plans)
+    groups = [list(islice(each, length)) for length in (lengths if of_samples else alone)]
     counts = [sum(plan.shape[0] for plan in group) for group in groups]
     most, inner = getattr(c, "max_num_patches", max(counts)), _alike(plans, 1)
     if max(counts) > most:
@@ -89,7 +88,7 @@ def rows(samples: list[list[Plan]], c: Settings, mask: str) -> Batch:
     elif mask and not of_samples:
         facts[mask] = there.astype(np.int32)
     if c.name == "LlavaOnevisionImageProcessor":
-        facts["batch_num_images"] = np.array([len(sample) for sample in samples])
+        facts["batch_num_images"] = np.array(lengths)
 
     def parts(values: Any) -> list[np.ndarray]:
         pairs = zip(groups, values, strict=True)
@@ -100,9 +99,8 @@ def rows(samples: list[list[Plan]], c: Settings, mask: str) -> Batch:
     return Batch([(count, *inner) for count in counts], False, facts, parts)
 
 
-def columns(samples: list[list[Plan]], c: Settings, mask: str) -> Batch:
+def columns(plans: list[Plan], lengths: list[int], c: Settings, mask: str) -> Batch:
     """Patches side by side, (1, C, patch, columns), of MiniCPM-V."""
-    plans = [plan for sample in samples for plan in sample]
     shape = (1, *_alike(plans, 0, 2), sum(plan.shape[2] for plan in plans))
     facts = {key: [plan.facts[key] for plan in plans] for key in plans[0].facts}
     facts["target_sizes"] = np.array([one for some in facts["target_sizes"] for one in some], "i4")

@@ -288,7 +288,7 @@ def test_colour_around_a_picture():
 
 def test_calls_of_no_picture():
     processor = roicy.ImageProcessor.from_config(of("CLIP"))
-    with pytest.raises(ValueError, match="height: 0, expected an integer from 1"):
+    with pytest.raises(ValueError, match="height, width: 0, expected an integer from 1"):
         processor.calls(0, 5)
 
 
