@@ -49,6 +49,7 @@ class ImageProcessor:
         self.name, self.backend, self._row = name, backend, _table.ROWS[name]
         self._settings = SimpleNamespace(name=name, torch=backend == "torchvision", **settings)
         self._options = self._in_common()
+        self._row.plan(self._settings, *SHOWN, 3)  # what is wrong with any picture is refused here
 
     @classmethod
     def from_config(

@@ -169,8 +169,8 @@ def canvas(height: int, width: int, tile: Size, least: int, most: int) -> Size:
     grids = [
         (across, down)
         for across in range(1, most + 1)
-        for down in range(1, most + 1)
-        if least <= across * down <= most
+        for down in range(1, most // across + 1)
+        if least <= across * down
     ]
     best, nearest = (1, 1), math.inf
     for across, down in sorted(grids, key=lambda grid: grid[0] * grid[1]):
