@@ -14,14 +14,15 @@ CHANNELS = (1, 3, 4)  # of arrays
 
 def nested(value: Any, together: bool) -> list[list[Any]]:
     """Return samples of pictures; together: whether pictures of a flat list are one sample."""
-    if isinstance(value, (list, tuple)) and value and getattr(value[0], "ndim", 0) == 4:
-        value = [list(array) for array in value]
-    if isinstance(value, (list, tuple)) and any(isinstance(one, (list, tuple)) for one in value):
+    listed = isinstance(value, (list, tuple))
+    if together and listed and {getattr(one, "ndim", 0) for one in value} == {4}:
+        value = [list(array) for array in value]  # each of which is a sample
+    if listed and any(isinstance(one, (list, tuple)) for one in value):
         if not all(isinstance(one, (list, tuple)) for one in value):
             raise TypeError("pictures: a list of pictures and of lists, expected one or the other")
         samples = [flat for flat in map(_flat, value) if flat or together]
     else:
-        flat = _flat(value if isinstance(value, (list, tuple)) else [value])
+        flat = _flat(value if listed else [value])
         samples = [flat] if together else [[one] for one in flat]
     if not any(samples):
         raise ValueError("pictures: an empty list, expected one picture or more")

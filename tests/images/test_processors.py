@@ -136,6 +136,7 @@ def test_nested():
     assert processor_of(number, "torchvision")(batches)["pixel_values"].shape[:2] == (2, 2)
     one = roicy.ImageProcessor.from_config({"image_processor_type": "LlavaOnevisionImageProcessor"})
     assert one(nested)["batch_num_images"].tolist() == [2, 1]
+    assert one([batches[0], SMALL[1]])["batch_num_images"].tolist() == [1, 1, 1]
     assert one(nested)["pixel_values"].shape[:2] == (3, one([SMALL[2]])["pixel_values"].shape[1])
 
 
