@@ -5,6 +5,7 @@ import pytest
 from conftest import WITH_BOX_GRADIENTS, random_boxes
 
 import roicy
+from roicy._keywords import keywords_of
 
 torch = pytest.importorskip("torch")
 rt = pytest.importorskip("roicy.torch")
@@ -22,12 +23,10 @@ PAIRS = [(0.5, 0.125), (0.25, 0.0625)]
 NAMES = [*FUNCTIONS, PYRAMID]
 DIFFERENTIABLE_BOXES = [*WITH_BOX_GRADIENTS, PYRAMID]
 CLASSES = {
-    "roi_align": rt.RoIAlign,
-    "ps_roi_align": rt.PSRoIAlign,
-    "prroi_pool": rt.PrRoIPool,
-    "ps_prroi_pool": rt.PSPrRoIPool,
-    "ps_roi_pool": rt.PSRoIPool,
-    "roi_pool": rt.RoIPool,
+    name: getattr(rt, one)
+    for name in FUNCTIONS
+    for one in rt.modules.__all__
+    if one.lower() == name.replace("_", "")
 }
 
 
@@ -123,7 +122,8 @@ def test_opcheck(name, dtype, rng):
     given |= {"boxes": boxes, "output_size": [2, 2], "num_threads": None}
     given["spatial_scale"] = np.ravel(scale).tolist()
     operator = getattr(torch.ops.roicy, name).default
-    torch.library.opcheck(operator, (), given | PARAMETERS.get(name, {}))
+    given |= keywords_of(name) | PARAMETERS.get(name, {})
+    torch.library.opcheck(operator, (), given)
 
 
 # operators of one kind pass scales on alike
