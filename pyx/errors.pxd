@@ -57,7 +57,7 @@ cdef inline void *allocated(Py_ssize_t count, Py_ssize_t size) noexcept nogil:
     """Memory for so many elements of that size; NULL is an error that is told."""
     cdef void *memory = malloc(max(count, 1) * size)
     if memory == NULL:
-        fail(NO_MEMORY, "no %zd bytes for the boxes of a call", count * size)
+        fail(NO_MEMORY, "no %zd bytes of memory for a call", count * size)
     return memory
 
 

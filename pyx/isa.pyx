@@ -31,13 +31,13 @@ def built():
 
 def use(str name):
     """Have calls from now on use an instruction set, which the processor must have."""
-    global tables
-    tables = built_tables[built().index(name)].tables
+    global isa_tables
+    isa_tables = built_tables[built().index(name)].tables
 
 
 def in_use():
     """The instruction set that calls use."""
     cdef Py_ssize_t i
     for i in range(BUILT_COUNT):
-        if built_tables[i].tables == tables:
+        if built_tables[i].tables == isa_tables:
             return built_tables[i].name.decode()

@@ -190,7 +190,7 @@ cdef inline int run_tasks(
     return failed
 
 
-# What a call does on a team: it returns -1 if it fails, and `errors` has why.
+# What a call does on a team: it returns -1 if it fails, and `last_error` says why.
 ctypedef int (*Whole)(void *call, Team *team) noexcept nogil
 
 

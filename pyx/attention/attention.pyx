@@ -13,7 +13,7 @@ from libc.string cimport memset
 from attention.structs cimport Attention, Part
 from attention.table cimport AttentionTable
 from errors cimport NO_MEMORY, Error, fail, last_error
-from roicy._kernels.isa cimport tables
+from roicy._kernels.isa cimport isa_tables
 from simd.structs cimport LANE_BYTES, real
 from threads cimport BRIEF, Team, run_call, run_tasks
 
@@ -40,7 +40,7 @@ cdef void queries_task(const void *given, Py_ssize_t task, char *_) noexcept nog
     cdef Part part
     part.image, part.first = task // job.parts, task % job.parts * job.some
     part.stop = min(part.first + job.some, job.call.queries)
-    part.head = 0                  # of all
+    part.head = 0                  # not read: all heads are computed
     if job.call.out == NULL:
         job.table.attend_slopes(&job.call, &part)
     else:
@@ -108,7 +108,7 @@ cdef double set_threads(Job *job, Py_ssize_t size, int threads) noexcept nogil:
     """
     cdef const Attention *call = &job.call
     cdef double vectors = job.images * call.heads, points = 4.0 * call.queries * call.points
-    job.table = <const AttentionTable*>tables[size == sizeof(double)].attention
+    job.table = <const AttentionTable*>isa_tables[size == sizeof(double)].attention
     job.lanes = LANE_BYTES // size
     if call.grad_value != NULL:    # all of it is written
         points += call.pixels

@@ -14,7 +14,10 @@ cdef extern from *:
 
 
 cdef inline bint has_buffer(object value, type ndarray, Py_buffer *buffer) noexcept:
-    """Whether C can read an array.  If so, the caller has to release its buffer."""
+    """Whether C can read an array.  If so, the caller has to release its buffer.
+
+    ndarray: the type of NumPy, which a file of declarations cannot import.
+    """
     if type(value) is not ndarray:
         return False
     if get_buffer(value, buffer, PyBUF_STRIDES | PyBUF_FORMAT) == 0:

@@ -25,7 +25,7 @@ from plan.structs cimport (COPY_PER_BOX, GRAD_BOXES, GRAD_INPUT, MAX_PIXEL_GRAD,
 from plan.tables cimport (find_few_taps, free_tables, make_tables, transpose_tables,
                           whole_map_tables)
 from plan.tasks cimport list_tasks
-from roicy._kernels.isa cimport Isa, tables
+from roicy._kernels.isa cimport Isa, isa_tables
 from roicy._kernels.methods cimport method_of
 from simd.structs cimport LANE_BYTES, PLANTED
 from threads cimport Team, run_tasks
@@ -58,7 +58,7 @@ cdef inline int begin(Call *call) noexcept nogil:
     """Give each level its boxes."""
     cdef Py_ssize_t count = call.boxes.count, lists = call.levels * call.jobs.map.images, i
     cdef int32_t *keys
-    cdef const Isa *isa = tables + (call.itemsize == sizeof(double))      # float's, then double's
+    cdef const Isa *isa = isa_tables + (call.itemsize == sizeof(double))  # of float, or double
     call.simd, call.lanes = isa.simd, LANE_BYTES // call.itemsize
     if call.purpose == MAX_PIXEL_GRAD and call.out_strides.x == 1:      # set by max_pixel_grad
         call.lanes = 1             # planes are written one by one: a task may have any number
@@ -294,7 +294,7 @@ cdef inline int argmax_is_wrong(Call *call) noexcept nogil:
 
 
 cdef inline int compute(void *given, Team *team) noexcept nogil:
-    """Compute a call that is described.  -1: `errors` has what failed."""
+    """Compute a call that is described.  -1: `last_error` says what failed."""
     cdef Call *call = <Call*>given
     cdef int more = 1
     call.team = team

@@ -1,6 +1,7 @@
 """Describe: what a door says of a call before it is computed.
 
-Doors include this and none of what computes a call, which they ask `compute_call` of plan.pxd for.
+Doors include this and none of what computes a call, which they ask `compute_call` of
+call/plan.pyx for.
 """
 from libc.stdint cimport INT32_MAX
 

@@ -30,7 +30,7 @@ from plan.rules cimport (RULE_COUNT, RULE_FIELD_COUNT, LevelRule, RotatedBox, fi
                          level_rule, rule_fields, rule_names, rule_types, set_field)
 from plan.structs cimport (FORWARD, GRAD_BOXES, GRAD_INPUT, MAX_PIXEL, MAX_PIXEL_GRAD, MAX_SAMPLE,
                            MAX_SAMPLE_GRAD, Boxes, Call, LevelJob, Map)
-from roicy._kernels.isa cimport tables
+from roicy._kernels.isa cimport isa_tables
 from simd.structs cimport Strides, small_size
 from threads cimport (BYTES, PyThreadState, Team, give_lock_for, let_others, nanoseconds,
                       run_call, start_team, take_lock_again)
@@ -91,7 +91,7 @@ cdef int release_maps(Plan plan) except -1:
 cdef bint hold_maps(Plan plan, tuple maps, int dtype) except? False:
     """Hold the arrays of all levels; False if one is not plain.
 
-    dtype: of the arrays; 0: each says its own.
+    dtype: of arrays that are seen as uint16, since no buffer has it; 0: each array says its own.
     """
     cdef Call *call = &plan.call
     cdef Py_buffer *buffer
@@ -690,6 +690,6 @@ def narrow(const float[::1] values, unsigned char[::1] out, int dtype, int threa
         raise ValueError(f"out: {out.shape[0]} bytes for {count} numbers")
     if count == 0:
         return
-    flat.simd, flat.values, flat.target = tables.simd, &values[0], <char*>&out[0]
+    flat.simd, flat.values, flat.target = isa_tables.simd, &values[0], <char*>&out[0]
     flat.dtype, flat.count, flat.threads = dtype, count, threads
     run_call(narrow_all, &flat, count)

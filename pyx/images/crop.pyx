@@ -19,7 +19,7 @@ from images.structs cimport (CROP_CHANNELS, CROP_COLUMNS, CROP_ROWS, CROP_TRIANG
                              WARP_SAMPLES, YUV_SPARE, Axis, CropPixels, CropTarget, Frame, Warp,
                              Yuv, crop_axis_hull, crop_axis_limit, crop_axis_set, crop_within)
 from images.table cimport ImageTable
-from roicy._kernels.isa cimport tables
+from roicy._kernels.isa cimport isa_tables
 from simd.structs cimport ASSERT, ROWS_RUN, Interval, Lines, Source, Strip, Sums
 from simd.table cimport Simd
 from threads cimport BRIEF, Team, run_call, run_tasks
@@ -476,8 +476,8 @@ def crop(frames, place, pixels, options, out):
     cdef list kept = []
     cdef int c, p
     memset(&call, 0, sizeof(call))
-    job.table = call.conversion.table = <const ImageTable*>tables.images
-    job.simd = tables.simd
+    job.table = call.conversion.table = <const ImageTable*>isa_tables.images
+    job.simd = isa_tables.simd
     job.threads = options.threads
     set_target(job, buffer_of(kept, out, b"fHBb", 0), ord(options.kind))
     job.rule, job.repeats = options.rule, options.repeats

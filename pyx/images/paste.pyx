@@ -21,7 +21,7 @@ from images.runs cimport code_of, free_texts
 from images.structs cimport (REACHED, REAL_VALUES, MaskLines, Masks, Place, Prototypes,
                              Runs, runs_add, runs_add_pixels, runs_end)
 from images.table cimport ImageTable
-from roicy._kernels.isa cimport tables
+from roicy._kernels.isa cimport isa_tables
 from simd.structs cimport real, stream_fence
 from simd.table cimport Simd
 from threads cimport (BRIEF, PyThreadState, Team, give_lock_for, nanoseconds, run_call, run_tasks,
@@ -73,7 +73,7 @@ cdef struct Paste:
 cdef inline void begin(Paste *paste) noexcept nogil:
     """Set all to zero, and the functions to those of the instruction set in use."""
     memset(paste, 0, sizeof(paste[0]))
-    paste.simd, paste.table = tables.simd, <const ImageTable*>tables.images
+    paste.simd, paste.table = isa_tables.simd, <const ImageTable*>isa_tables.images
 
 
 cdef inline void open_mask(
@@ -197,7 +197,7 @@ cdef void paste_task(const void *call, Py_ssize_t task, char *memory) noexcept n
 
 
 cdef int run_part(Paste *paste, Team *team) noexcept nogil:
-    """Divide images into parts of some rows, and codes into masks, and carry them out."""
+    """Carry out tasks: some rows of an image, or a whole mask where codes are wanted."""
     cdef Py_ssize_t pixels = paste.height * paste.width, wanted = 1, count = paste.count
     cdef Py_ssize_t scratch = sizeof(MaskLines)
     cdef int threads = paste.threads

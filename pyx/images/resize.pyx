@@ -20,7 +20,7 @@ from images.frames cimport (CROP_SERIAL_NUMBERS, CROP_TASK_NUMBERS, Conversion, 
 from images.structs cimport (RESIZE_BITS, RESIZE_ROWS, Frame, ResizeAxis, ResizeBlock, ResizePair,
                              ResizeTarget, Yuv)
 from images.table cimport ImageTable
-from roicy._kernels.isa cimport tables
+from roicy._kernels.isa cimport isa_tables
 from simd.structs cimport ASSERT
 from threads cimport BRIEF, Team, let_others, nanoseconds, run_call, run_tasks
 
@@ -484,7 +484,7 @@ def resize(frames, const int64_t[:, ::1] rows, axis_tables, target, out, int thr
     cdef double cost
     cdef int c, itemsize
     memset(&call, 0, sizeof(call))
-    job.table = call.conversion.table = <const ImageTable*>tables.images
+    job.table = call.conversion.table = <const ImageTable*>isa_tables.images
     job.threads = threads
     sources = frames_of(kept, frames, &yuv)
     job.pitch = 1 if frames.planar else frames.channels

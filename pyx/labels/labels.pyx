@@ -17,7 +17,7 @@ from labels.structs cimport (LABELS_PAD, LABELS_TOGETHER, Codes, Labels, LabelsA
                              Region, codes_add, labels_scratch, labels_set_tile,
                              regions_add_rows, regions_join)
 from labels.table cimport LabelTable
-from roicy._kernels.isa cimport tables
+from roicy._kernels.isa cimport isa_tables
 from threads cimport (BRIEF, Team, let_others, look_for_signals, nanoseconds, run_call,
                       run_tasks)
 from tuning cimport TASKS_PER_THREAD
@@ -232,7 +232,7 @@ cdef inline int number_size(int kind) noexcept nogil:
 
 cdef inline void set_type(Job *job) noexcept nogil:
     job.size = sizeof(double) if job.call.kind == c'd' else sizeof(float)
-    job.table = <const LabelTable*>tables[job.size == sizeof(double)].labels
+    job.table = <const LabelTable*>isa_tables[job.size == sizeof(double)].labels
 
 
 cdef int set_call(Job *job, list kept, maps, axes, rule) except -1:

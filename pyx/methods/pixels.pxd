@@ -283,8 +283,9 @@ cdef inline void accumulate_pixel_rows(
         const Prefetch *next_box) noexcept nogil:
     """sums += Wy^T grad Wx for part.blocks blocks that lie together, row by row as memory lies.
 
-    Meanwhile the bins that the next row needs are prefetched, or after the last row the bins of the
-    next box.  So are the pixels of the next row where they come from memory.
+    A tap of `y_axis.bins` has a bin in place of a pixel.  Meanwhile the bins that the next row
+    needs are prefetched, or after the last row the bins of the next box.  So are the pixels of the
+    next row where they come from memory.
     """
     cdef Py_ssize_t lanes = LANE_BYTES // sizeof(real), width = part.blocks * lanes
     cdef Py_ssize_t qs = part.q1 - part.q0, y, x, q, below

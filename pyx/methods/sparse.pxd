@@ -70,7 +70,7 @@ cdef inline bint loads_window(
     cdef const Window *window = &part.window
     if tile.in_place or tile.shared:
         return True
-    return (job.tables.few_taps[part.box] == 0
+    return (job.tables.few_pixels[part.box] == 0
             and (window.y1 - window.y0) * (window.x1 - window.x0) <= capacity)
 
 

@@ -215,7 +215,7 @@ cdef inline Py_ssize_t blocks_with_slopes(
     if not slopes.grouped or block >= whole:
         return 1
     if (slopes.walk.tile.in_place and job.call.out_strides.channel == 1
-            and job.tables.few_taps == NULL):
+            and job.tables.few_pixels == NULL):
         whole, most = min(task.stop_block, whole), SLOPE_GROUPS * SLOPE_BLOCKS
     return min(most, whole - block)
 
@@ -242,7 +242,7 @@ cdef inline bint next_slopes(
             return False
         if walk.part.block != slopes.opened:      # tiles keep rows from box to box
             slopes.opened, slopes.blocks = walk.part.block, blocks_with_slopes(job, task, slopes)
-            if not walk.tile.in_place or job.tables.few_taps != NULL:
+            if not walk.tile.in_place or job.tables.few_pixels != NULL:
                 for b in range(1, slopes.blocks):
                     slopes.tiles[b] = open_tile(job, &walk.map, task, slopes.opened + b)
         walk.part.blocks = slopes.blocks

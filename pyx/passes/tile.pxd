@@ -16,7 +16,7 @@ cdef inline Tile open_tile(
         const LevelJob *job, const Map *map, const Task *task, Py_ssize_t block) noexcept nogil:
     """One block of output channels; of position-sensitive operators, the channels of one bin.
 
-    The tasks of others begin with bin 0, which adds no channel.
+    Tasks of other operators have the first_bin 0, which adds no channel.
     """
     cdef Tile tile
     cdef Py_ssize_t channel = block * job.call.lanes * job.call.channels_per_output + task.first_bin

@@ -48,7 +48,8 @@ cdef inline void contract(
     cdef int left = first.bins, some
     cdef Taps taps = first.taps
     cdef Vectors window, strips
-    # Taps count from pixel 0, which may lie before the tile or the strip.
+    # Vector i of pixel j lies at start + i * stride + j * pixel_stride.  Taps count from pixel 0,
+    # which may lie before the tile or the strip.
     window.start, window.stride = pixels - first.low * first.stride, second.stride
     window.pixel_stride, window.count = first.stride, second.count
     strips.start, strips.stride, strips.pixel_stride = strip - second.low * lanes, row, lanes

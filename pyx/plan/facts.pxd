@@ -48,6 +48,6 @@ cdef inline bint beyond_cache(const LevelJob *job) noexcept nogil:
 cdef inline double window_area(const Tables *tables, Py_ssize_t i) noexcept nogil:
     """Pixels of a window; of a box with few taps, only those that are packed."""
     cdef const int32_t *window = tables.windows + 4 * i
-    if tables.few_taps != NULL and tables.few_taps[i] > 0:
-        return tables.few_taps[i]
+    if tables.few_pixels != NULL and tables.few_pixels[i] > 0:
+        return tables.few_pixels[i]
     return <double>(window[1] - window[0]) * (window[3] - window[2])

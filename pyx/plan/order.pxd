@@ -59,8 +59,8 @@ cdef inline int32_t place_of(const LevelJob *job, const double *box) noexcept no
     """The number of a place, by which the boxes of an image are sorted.
 
     Where rows of the map are packed once for all boxes, these are sorted by their top rows, and
-    boxes for which the tile has too few rows come last.  Where nothing is packed, boxes are sorted
-    by bands of rows, and from left to right in each band.
+    boxes for which the tile has too few rows come last.  Where nothing is packed, or maps are
+    written, boxes are sorted by bands of rows, and from left to right in each band.
     """
     cdef Py_ssize_t height = job.map.rows, width = job.map.columns, top, left, rows, band
     cdef double[4] edges

@@ -36,13 +36,13 @@ cdef inline void set_sizes(LevelJob *job) noexcept nogil:
     """How large a tile and a strip of a level are: no more than its map needs."""
     cdef double pixel = LANE_BYTES
     cdef Py_ssize_t row = min(job.map.columns, <Py_ssize_t>MAX_COLUMNS) * LANE_BYTES
-    cdef Py_ssize_t bins = job.call.pw * job.call.channels * job.call.itemsize
+    cdef Py_ssize_t row_of_bins = job.call.pw * job.call.channels * job.call.itemsize
     if job.map.strides.channel == 1:      # several blocks may be copied together
         pixel = max(pixel, job.call.channels * <double>job.call.itemsize)
     pixel *= <double>job.map.rows * <double>job.map.columns
     job.scratch.tile_bytes = <Py_ssize_t>min(<double>TILE_BYTES, pixel)
     job.scratch.strip_bytes = whole_pages(
-        max(max(<Py_ssize_t>WIDE_STRIP_BYTES, row), min(bins, <Py_ssize_t>MAX_STRIP_BYTES)))
+        max(<Py_ssize_t>WIDE_STRIP_BYTES, row, min(row_of_bins, <Py_ssize_t>MAX_STRIP_BYTES)))
 
 
 cdef inline Py_ssize_t most_tile_bytes(const LevelJob *job) noexcept nogil:
@@ -81,7 +81,7 @@ cdef inline void size_scratch(LevelJob *job) noexcept nogil:
         bins = blocks * min(bins, bin_bytes)
     job.slopes.cell_pixels = slope_pixels(blocks)
     if blocks > 1 and (not channels_lie_together(job) or job.map.itemsize != job.call.itemsize
-                       or job.tables.few_taps != NULL):
+                       or job.tables.few_pixels != NULL):
         tiles = blocks
         job.scratch.tile_bytes = min(job.scratch.tile_bytes, job.slopes.cell_pixels * LANE_BYTES)
     size_tiles(job, tiles, bins)

@@ -81,7 +81,7 @@ cdef inline Py_ssize_t sparse_tables(
             widen_hull(all, edges[0], edges[1], edges[2], edges[3])
     for b in range(4):
         window[b] = <int32_t>all[b]
-    tables.few_taps[i] = 0
+    tables.few_pixels[i] = 0
     if FEW_TAPS_GAIN * area <= <double>(all[1] - all[0]) * (all[3] - all[2]):
-        tables.few_taps[i] = <int32_t>min(area, <double>INT32_MAX)
+        tables.few_pixels[i] = <int32_t>min(area, <double>INT32_MAX)
     return out.count

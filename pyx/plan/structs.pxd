@@ -108,9 +108,9 @@ cdef struct Tables:                # of boxes first .. stop - 1 of an order
     # Derivatives of weights by the numbers of a box, where they are asked for.
     void *tap_slopes               # [low, high][taps]; SPARSE_TAPS: [cx, cy, w, h, angle][taps]
     uint8_t *outside               # SAMPLES: [i][spans_of_box]: whether some lie off the map
-    # A box has few taps if few rows and columns of its window have all taps.  SPARSE_TAPS: if the
-    # windows of its bins have few pixels.  NULL where no box has few.
-    int32_t *few_taps              # [i]: so many pixels; 0 if box i has many
+    # How many pixels are read of a box that reads few of its window, and 0 of others.  SPARSE_TAPS:
+    # of a box the windows of whose bins have few pixels.  NULL where no box reads few.
+    int32_t *few_pixels            # [i]
     int slots_of_tap               # 2 where a tap needs the pixel after it as well, else 1
     int32_t *tap_slot              # [taps]: the first slot of each tap, which is a row or column
     int32_t *slot_pixel            # [slots_of_tap * taps]: the pixel of each slot

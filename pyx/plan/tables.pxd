@@ -3,7 +3,7 @@
 `make_tables` makes the tables of the next boxes of an order, of no more than fit TABLE_BYTES.
 `find_few_taps` lists the rows and columns of boxes of which few are read.  `transpose_tables`
 adds, for each pixel, the bins that read it, which gradients of the input need.  rules.h knows where
-bins lie, and structs.pxd says how tables of each kind lie in memory.  `itemsize` tells whether
+bins lie, and plan/structs.pxd says how tables of each kind lie in memory.  `itemsize` tells whether
 numbers in them are float or double.
 
 Functions that return an int return -1 without memory, and what they have made until then is freed
@@ -207,7 +207,7 @@ cdef inline int make_taps(Tables *tables, Py_ssize_t taps, int itemsize) noexcep
     if tables.tap_kind == SAMPLES:
         tables.outside = <uint8_t*>allocate(tables, spans, 1)
     if tables.tap_kind == SPARSE_TAPS:
-        tables.few_taps = <int32_t*>allocate(tables, tables.count, sizeof(int32_t))
+        tables.few_pixels = <int32_t*>allocate(tables, tables.count, sizeof(int32_t))
     return 0 if all_made(tables) else -1
 
 
@@ -256,7 +256,7 @@ cdef inline Py_ssize_t boxes_of_a_second(
         const LevelJob *job, const int32_t *order, Py_ssize_t count) noexcept nogil:
     """How many of `count` boxes read no more than STEP_VECTORS lane vectors, at least 1.
 
-    Python looks for signals, as of Ctrl-C, between steps alone.
+    A task may have all boxes of a step, and signals, as of Ctrl-C, are looked for between tasks.
     """
     cdef double scale = job.scale.y * job.scale.x, area, vectors = 0
     cdef double pixels = <double>job.map.rows * job.map.columns
@@ -448,14 +448,14 @@ cdef inline int transpose_tables(LevelJob *job) noexcept nogil:
 cdef inline int make_slots_of_taps(Tables *tables) noexcept nogil:
     """Room for slots, and no box with few taps yet."""
     cdef Py_ssize_t tap
-    tables.few_taps = <int32_t*>allocate(tables, tables.count, sizeof(int32_t))
+    tables.few_pixels = <int32_t*>allocate(tables, tables.count, sizeof(int32_t))
     tables.tap_slot = <int32_t*>allocate(tables, tables.taps, sizeof(int32_t))
     tables.slot_pixel = tables.tap_pixel
     if tables.slots_of_tap == 2:
         tables.slot_pixel = <int32_t*>allocate(tables, 2 * tables.taps, sizeof(int32_t))
     if not all_made(tables):
         return -1
-    memset(tables.few_taps, 0, tables.count * sizeof(int32_t))
+    memset(tables.few_pixels, 0, tables.count * sizeof(int32_t))
     for tap in range(tables.taps):
         tables.tap_slot[tap] = <int32_t>(tables.slots_of_tap * tap)
     return 0
@@ -493,12 +493,12 @@ cdef inline Py_ssize_t find_few_taps(LevelJob *job) noexcept nogil:
         columns = tables.slots_of_tap * (spans[2 * (ph + pw) - 1] - spans[2 * ph])
         if (window_area(tables, i) >= area and rows > 0 and columns > 0 and columns <= MAX_COLUMNS
                 and <double>rows * columns <= smallest_tile):
-            if tables.few_taps == NULL and make_slots_of_taps(tables) < 0:
+            if tables.few_pixels == NULL and make_slots_of_taps(tables) < 0:
                 return -1
             if tables.tap_kind == SAMPLES:
                 set_slots_of_samples(tables, spans, ph, job.map.rows)
                 set_slots_of_samples(tables, spans + 2 * ph, pw, job.map.columns)
-            tables.few_taps[i] = <int32_t>(rows * columns)
+            tables.few_pixels[i] = <int32_t>(rows * columns)
             found += 1
         spans += 2 * (ph + pw)
     return found

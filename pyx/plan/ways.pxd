@@ -55,7 +55,7 @@ cdef inline int way_of_window(Py_ssize_t rows, Py_ssize_t columns) noexcept nogi
 
 
 cdef inline bint has_few_taps(const LevelJob *job, Py_ssize_t box) noexcept nogil:
-    return job.tables.few_taps != NULL and job.tables.few_taps[box] > 0
+    return job.tables.few_pixels != NULL and job.tables.few_pixels[box] > 0
 
 
 cdef inline void set_ways(LevelJob *job) noexcept nogil:

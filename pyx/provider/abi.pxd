@@ -78,8 +78,8 @@ cdef struct Kernel:              # OrtKernelImpl, and what is ours
     Compute compute
     Release release
     Function later[8]
-    void *computation
-    void *node
+    void *computation            # of roicy/onnxruntime
+    void *node                   # as of struct Group
 
 cdef struct CustomOp:            # OrtCustomOp, and what is ours
     uint32_t version

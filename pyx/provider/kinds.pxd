@@ -8,13 +8,13 @@ from provider.tensors cimport AnyNode
 cdef inline AnyNode *node_of(object computation) except? NULL:
     """What the provider computes without Python; NULL if there is no such thing."""
     from roicy._machine._threads import resolve
-    from roicy.compat.onnx._node import Labels, Masks
+    from roicy.compat.onnx._specs import LabelSpec, MaskSpec
     cdef AnyNode *node
-    if computation.node is None:
+    if computation.spec is None:
         return NULL
-    if isinstance(computation.node, Masks):
+    if isinstance(computation.spec, MaskSpec):
         node = mask_node(computation)
-    elif isinstance(computation.node, Labels):
+    elif isinstance(computation.spec, LabelSpec):
         node = label_node(computation)
     else:
         node = roi_node(computation)

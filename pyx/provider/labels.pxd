@@ -159,10 +159,10 @@ cdef inline bint compute_label_node(
 
 
 cdef inline AnyNode *label_node(object computation) except NULL:
-    """A computation of roicy/onnxruntime that has Labels of roicy/compat/onnx/_node.py."""
+    """A computation of roicy/onnxruntime that has a LabelSpec of roicy/compat/onnx/_specs.py."""
     cdef LabelNode *node = <LabelNode*>new(sizeof(LabelNode))
     cdef int i
-    given = computation.node
+    given = computation.spec
     node.any.compute = compute_label_node
     node.classes, node.itemsize, node.first_of_one = (
         given.classes, given.itemsize, given.first_of_one)

@@ -93,9 +93,9 @@ cdef inline bint compute_masks(
 
 
 cdef inline AnyNode *mask_node(object computation) except NULL:
-    """A computation of roicy/onnxruntime that has Masks of roicy/compat/onnx/_node.py."""
+    """A computation of roicy/onnxruntime that has a MaskSpec of roicy/compat/onnx/_specs.py."""
     cdef MaskNode *node = <MaskNode*>new(sizeof(MaskNode))
-    given = computation.node
+    given = computation.spec
     node.any.compute = compute_masks
     node.rule, node.padding, node.truncated = given.rule, given.padding, given.truncated
     node.size[0], node.size[1] = given.size or (-1, -1)

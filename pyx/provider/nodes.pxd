@@ -1,6 +1,6 @@
 """Nodes: what a RoI node or a pyramid computes, from tensors to tensors, without Python.
 
-Python says once what a node is (roicy/compat/onnx/_node.py).  In each run, `compute_node` makes a
+Python says once what a node is (roicy/compat/onnx/_specs.py).  In each run, `compute_node` makes a
 call of its tensors and has it computed on the session's own threads.  What it does not expect, such
 as a box that is not finite, it leaves to Python, which computes it or says what is wrong.
 """
@@ -36,7 +36,7 @@ cdef struct Inputs:                # places among the inputs; -1: there is none
     int images                     # of each box
     int size                       # of the output
     int chosen                     # the number of the level of each box
-    int begin                      # what the output is, behind the rows of boxes
+    int begin                      # of an array whose rows after those of boxes the output has, too
 
 
 cdef struct RoiNode:
@@ -292,13 +292,13 @@ cdef inline int purpose_of(str reduction) except -1:
 
 
 cdef inline AnyNode *roi_node(object computation) except? NULL:
-    """A computation of roicy/onnxruntime that has a Node of roicy/compat/onnx/_node.py.
+    """A computation of roicy/onnxruntime that has a RoiSpec of roicy/compat/onnx/_specs.py.
 
     NULL: it has more levels than a node here, and Python computes it.
     """
     cdef RoiNode *node
     cdef Py_ssize_t i
-    given = computation.node
+    given = computation.spec
     if len(given.scales) > MOST_LEVELS:
         return NULL
     node = <RoiNode*>new(sizeof(RoiNode))

@@ -48,7 +48,7 @@ NAME = name_bytes.decode()
 FLOATS = (1, 11, 10) + ((16,) if find_spec("ml_dtypes") else ())
 cdef type ndarray = np.ndarray
 cdef bint imported = False       # whether the lines above were carried out
-cdef object claims_of, table     # Claims of roicy.onnxruntime; operators of roicy.compat.onnx
+cdef object Claims, TABLE        # of roicy.onnxruntime, and of roicy.compat.onnx: set by start()
 cdef Factory factory
 cdef void *domains[8]
 cdef size_t domain_count
@@ -99,7 +99,7 @@ cdef object array_of(const void *value, bint writable, Span *span):
         DTYPES[kind] = np.dtype(ml_dtypes.bfloat16)
     dtype = DTYPES.get(kind)
     if dtype is None:
-        raise TypeError(f"a tensor of the element type {kind} of ONNX, which roicy has none of")
+        raise TypeError(f"a tensor of the element type {kind} of ONNX, which roicy cannot read")
     span.bytes = 0
     if count == 0:
         return np.empty(shape, dtype)
@@ -488,7 +488,7 @@ cdef int add_operator(void *domain, tuple key, object operator, int kind) except
     cdef CustomOp *op = <CustomOp*>new(sizeof(CustomOp))
     cdef bytes name = key[1].encode()
     op.kind, op.of_levels = kind, operator.of_levels
-    op.name, op.entry = <const char*>name, kept((key, operator, claims_of({})))
+    op.name, op.entry = <const char*>name, kept((key, operator, Claims({})))
     kept(name)                   # for ever, as the operator
     op.inputs, op.outputs = operator.inputs, 2 if operator.copied >= 0 else 1
     op.version, op.get_name, op.get_provider = API_VERSION, get_op_name, get_no_provider
@@ -506,10 +506,10 @@ cdef int make_domains() except -1:
     global domain_count
     if domain_count > 0:
         return 0
-    for name in sorted({key[0] for key in table} - {"", "com.microsoft"}):
+    for name in sorted({key[0] for key in TABLE} - {"", "com.microsoft"}):
         text = name.encode()
         check((<One>api[CREATE_CUSTOM_OP_DOMAIN])(<char*>text, &domains[domain_count]))
-        for key, versions in table.items():
+        for key, versions in TABLE.items():
             for kind in FLOATS if key[0] == name else ():        # of maps
                 add_operator(domains[domain_count], key, versions[1], kind)
         domain_count += 1
@@ -579,7 +579,7 @@ cdef Status create_ep(void *this, const void *devices, const void *metadata, siz
                       const void *options, const void *logger, void **made) noexcept with gil:
     cdef Ep *ep = NULL
     try:
-        claims = claims_of(options_of(options))
+        claims = Claims(options_of(options))
         entries = []
         ep = <Ep*>new(sizeof(Ep))
         ep.version, ep.get_name, ep.get_capability = API_VERSION, get_name, get_capability
@@ -587,7 +587,7 @@ cdef Status create_ep(void *this, const void *devices, const void *metadata, siz
         ep.get_registry, ep.claims, ep.entries = get_registry, kept(claims), kept(entries)
         ep.get_layout = get_layout
         check((<Make>ep_api[CREATE_KERNEL_REGISTRY])(&ep.registry))
-        for key, versions in table.items():
+        for key, versions in TABLE.items():
             for version, operator in versions.items():
                 entry = key, operator, claims
                 entries.append(entry)
@@ -612,11 +612,10 @@ cdef void release_ep(void *this, void *ep) noexcept nogil:
 
 cdef Status start() noexcept with gil:
     """Look up what is decided in Python, and fill what ONNX Runtime asks for."""
-    global claims_of, table
+    global Claims, TABLE
     try:
         from roicy.compat.onnx._ops import TABLE
         from roicy.onnxruntime._claims import Claims
-        table, claims_of = TABLE, Claims
         make_domains()
     except BaseException as error:
         return failure(error)

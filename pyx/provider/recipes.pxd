@@ -18,7 +18,7 @@ from provider.python cimport forget
 from provider.tensors cimport (
     Tensor, open_output, overlapped, read_input, size_of, start_session_team)
 from roicy._kernels.attention cimport compute_attention
-from roicy._kernels.isa cimport tables
+from roicy._kernels.isa cimport isa_tables
 from simd.structs cimport pages_alloc, pages_free
 from threads cimport Team, share_tasks
 
@@ -138,12 +138,12 @@ cdef inline void copy_row(
         for i in range(count):
             (<int64_t*>(to + i * a))[0] = (<const int64_t*>(one + i * b))[0]
     elif new == c'e':
-        tables.simd.narrow(<const float*>one, new, count, to)
+        isa_tables.simd.narrow(<const float*>one, new, count, to)
     elif new == c'd':
         for i in range(count):
             (<double*>(to + i * a))[0] = number_at(one + i * b, old)
     elif old == c'e' and a == size and b == size_of(old):
-        tables.simd.widen_runs(one, old, 0, 0, 1, 1, count, <float*>to)
+        isa_tables.simd.widen_runs(one, old, 0, 0, 1, 1, count, <float*>to)
     else:
         for i in range(count):
             (<float*>(to + i * a))[0] = <float>number_at(one + i * b, old)

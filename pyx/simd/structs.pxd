@@ -1,4 +1,4 @@
-"""What structs.h and memory.h offer to Cython; they say what it is."""
+"""Structs and functions of structs.h and memory.h, which explain them, for Cython."""
 from libc.stdint cimport int32_t, uint32_t
 
 ctypedef fused real:

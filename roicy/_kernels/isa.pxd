@@ -8,4 +8,4 @@ cdef extern from "isa.h":
         const void *attention
         const void *labels
 
-cdef const Isa *tables             # of the instruction set in use: for float, and for double
+cdef const Isa *isa_tables         # of the instruction set in use: for float, and for double

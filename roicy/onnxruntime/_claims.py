@@ -23,7 +23,7 @@ _tell = partial(log, "roicy.onnxruntime")
 
 
 class Single:
-    """A RoI node by itself.
+    """A node by itself.
 
     Parameters
     ----------
@@ -41,7 +41,7 @@ class Single:
         self.given = operator.checked(given)
         self.shape, self.copied, self.threads = operator.shape, operator.copied, threads
         self.compute = operator.prepare(**self.given)
-        self.node = getattr(self.compute, "node", None)  # Pooling's or Computation's
+        self.spec = getattr(self.compute, "spec", None)  # of Pooling or Prepared
 
     def run(self, arrays: list[Any], output: Callable[..., Any]) -> None:
         """Compute the node, and write to the array that `output` makes of a shape."""

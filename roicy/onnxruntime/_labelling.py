@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from ..compat.onnx._node import Labels
+from ..compat.onnx._specs import LabelSpec
 from . import version
 from ._attention import Layouts
 from ._patterns import DOUBLE, FLOAT, FLOAT16, Group, closed, spell
@@ -31,7 +31,7 @@ RULES = {
 NEAREST = "", "round_prefer_floor", "round_prefer_ceil", "floor", "ceil"  # as there
 FLOATS = {FLOAT, FLOAT16, DOUBLE}
 ITEMSIZES = {2: 1, 3: 1, 4: 2, 5: 2, 6: 4, 7: 8, 12: 4, 13: 8}  # of ONNX's integers
-UNROUNDED = 0.0, 0.0, 0.0  # quanta of Labels
+UNROUNDED = 0.0, 0.0, 0.0  # quanta of a LabelSpec
 MOVES = ("Identity", "Transpose")
 STEPS = (
     *MOVES, "Cast", "DequantizeLinear", "Div", "LogSoftmax", "Sigmoid", "Softmax", "Sub",
@@ -47,9 +47,9 @@ NARROW = 32  # columns: a row of fewer takes longer to begin than to compute
 class Labelling(Group):
     """A group that is a call of label_map.  inputs: maps, and sizes or scales of their axes."""
 
-    def __init__(self, nodes: list[Any], inputs: list[str], output: str, node: Labels):
-        self.nodes, self.inputs, self.output, self.node = nodes, inputs, output, node
-        self.title = f"{'masks' if node.bounded else 'labels'} of {inputs[0]!r} -> {output!r}"
+    def __init__(self, nodes: list[Any], inputs: list[str], output: str, spec: LabelSpec):
+        self.nodes, self.inputs, self.output, self.spec = nodes, inputs, output, spec
+        self.title = f"{'masks' if spec.bounded else 'labels'} of {inputs[0]!r} -> {output!r}"
 
     def run(self, arrays: list[Any], output: Any) -> None:
         """Say what is wrong.  All else is computed without Python."""
@@ -138,8 +138,8 @@ def _labelling(walk: Numbers, largest: Any) -> Labelling:
     group, output, itemsize = _after(walk, [*group, resize], output, order)
     nodes = _whole(walk, group, inputs, output)
     is_last = bool(given.get("select_last_index"))
-    node = Labels(classes, *rule, places, order, itemsize or 8, is_last, *quanta)
-    return Labelling(nodes, inputs, output, node)
+    spec = LabelSpec(classes, *rule, places, order, itemsize or 8, is_last, *quanta)
+    return Labelling(nodes, inputs, output, spec)
 
 
 def _mask(walk: Numbers, greater: Any) -> Labelling:
@@ -181,7 +181,7 @@ def _mask(walk: Numbers, greater: Any) -> Labelling:
         itemsize, group, (output,) = ITEMSIZES[to], [node, *group], node.outputs
     group.append(resize)
     nodes = _whole(walk, group, inputs, output)
-    made = Labels(1, *rule, places, [0, 1, 2, 3], itemsize, False, *quanta, True, least)
+    made = LabelSpec(1, *rule, places, [0, 1, 2, 3], itemsize, False, *quanta, True, least)
     return Labelling(nodes, inputs, output, made)
 
 
@@ -272,7 +272,7 @@ def _other_readers(walk: Numbers, group: list[Any], output: str) -> str:
 
 
 def _quantised(walk: Numbers, node: Any) -> tuple[Any, tuple[float, float, float]]:
-    """Return the QuantizeLinear before a DequantizeLinear, and the quanta of Labels."""
+    """Return the QuantizeLinear before a DequantizeLinear, and the quanta of a LabelSpec."""
     before = walk.node(node.inputs[0], "QuantizeLinear")
     expect(before is not None, f"{node.inputs[0]!r} is no enlarged map that is quantised")
     pairs = []
@@ -314,7 +314,7 @@ def _nodes_between(walk: Numbers, node: Any, classes: int) -> list[Any]:
 
 
 def _resized(walk: Numbers, resize: Any, classes: int) -> tuple[list[str], list[int], Any]:
-    """Return maps and their sizes or scales, where these have each axis, and rules of Labels."""
+    """Return maps, their sizes or scales, where these have each axis, and rules of a LabelSpec."""
     graph, given = walk.graph, resize.attributes
     expect(len(resize.inputs) > 2, "Resize of opset 10")
     maps, _, *others = resize.inputs

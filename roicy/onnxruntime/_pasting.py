@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .. import masks
-from ..compat.onnx._node import Masks
+from ..compat.onnx._specs import MaskSpec
 from . import version
 from ._patterns import FLOAT, INT64, Group, Walk, closed, read_all, spell
 from ._symbols import MASK, MOST_NUMBERS, OPERATORS, Image, Sum, bounded, extreme
@@ -31,7 +31,7 @@ class Pasting(Group):
     def __init__(self, node: Any, inputs: list[str], size: list[int]):
         self.nodes, self.inputs, self.size, self.output = [node], inputs, size, node.outputs[0]
         self.title = f"{spell(node.name, node.key)} that pastes masks"
-        self.node = Masks(0, 0, True, tuple(size))
+        self.spec = MaskSpec(0, 0, True, tuple(size))
 
     def has_readers(self, walk: Walk) -> bool:
         """Take the nodes before the Loop, too, if they read all of the inputs."""

@@ -13,8 +13,8 @@ import numpy as np
 
 from .. import multiscale, operators
 from .._table import sampled
-from ..compat.onnx._node import of_levels
 from ..compat.onnx._ops import TABLE, levels_of
+from ..compat.onnx._specs import of_levels
 
 FLOAT, INT64, FLOAT16, DOUBLE = 1, 7, 10, 11  # element types of ONNX
 STEPS = 300  # of a Walk, for each node; exported models need up to 30
@@ -43,7 +43,7 @@ class Group:
 
     threads: int | None = None
     indices: list[int]  # of the inputs of the group
-    node: Any = None  # its numbers for the provider, if it has some
+    spec: Any = None  # its numbers for the provider, if it has some
     copied = -1
 
 
@@ -77,13 +77,13 @@ class Pyramid(Group):
         self.numbers = [level.number for level in levels]
         self.scales = [float(np.float32(level.scale)) for level in levels]
         self.aligned = given["coordinate_transformation_mode"].lower() == "half_pixel"
-        self.node = of_levels(
+        self.spec = of_levels(
             sampled(given["sampling_ratio"], self.aligned),
             (given["output_height"], given["output_width"]), self.scales,
             chosen=0, boxes=1, maps=2, begin=2 + len(levels) if begin else -1,
         )  # fmt: skip
-        if self.node is not None:
-            self.node = self.node._replace(numbers=tuple(self.numbers))
+        if self.spec is not None:
+            self.spec = self.spec._replace(numbers=tuple(self.numbers))
 
     def run(self, arrays: list[Any], output: Any) -> None:
         """Pool the boxes of all levels."""

@@ -37,7 +37,7 @@ MAY_IMPORT = {
         "provider", "call", "plan", "images.places", "attention.structs", "labels.structs", "simd",
         "errors", "limits", "arrays", "threads", "roicy._kernels.attention", "roicy._kernels.isa",
         "roicy._kernels.labels", "roicy._kernels.paste", "roicy._kernels.plan",
-        "roicy", "roicy._machine._threads", "roicy.compat.onnx._node", "roicy.compat.onnx._ops",
+        "roicy", "roicy._machine._threads", "roicy.compat.onnx._specs", "roicy.compat.onnx._ops",
         "roicy.onnxruntime._claims",
     ),
     "interface": (

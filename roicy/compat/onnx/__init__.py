@@ -21,7 +21,7 @@ from ..._checks._names import BOXES
 from ..._kernels.plan import Arguments, Rule
 from .. import bins_of, float32_scale, with_images
 from .._docs import documented
-from ._node import Node
+from ._specs import RoiSpec
 
 if TYPE_CHECKING:
     from ._session import InferenceSession as InferenceSession
@@ -61,10 +61,10 @@ class Pooling:
         self.products, self.rows = products, rows
 
     @property
-    def node(self) -> Node:
+    def spec(self) -> RoiSpec:
         """Its numbers for the provider."""
         scale = self.scale if isinstance(self.scale, tuple) else (self.scale, self.scale)
-        return Node(
+        return RoiSpec(
             self.operator, self.rule, _arguments.output_size(self.size), [scale],
             images=2 if self.rows else -1,  # the third input of with_images
             products=self.products,

@@ -18,7 +18,7 @@ from ..._checks._names import errors_name
 from ..._kernels import plan
 from ..._keywords import keywords_of
 from . import Pooling, _crop_and_resize, _max_roi_pool, _one_of, _roi_align, _roi_align_rotated
-from ._node import Masks, Node, of_levels
+from ._specs import MaskSpec, RoiSpec, of_levels
 
 Arrays = list[Any]
 Attributes = dict[str, Any]
@@ -141,22 +141,22 @@ def _mmcv_roi_align(mode: str, **given: Any) -> Callable[..., Any]:
     return pooling
 
 
-class Computation(NamedTuple):
+class Prepared(NamedTuple):
     """What computes an operator of arrays, and its numbers for the provider, if it has some."""
 
     compute: Callable[..., Any]
-    node: Node | Masks | None
+    spec: RoiSpec | MaskSpec | None
 
     def __call__(self, *arrays: Any, **where: Any) -> Any:
         return self.compute(*arrays, **where)
 
 
-def _multiscale(**given: Any) -> Computation:
+def _multiscale(**given: Any) -> Prepared:
     parameters = _size(given), given["scales"], given["sampling_ratio"], bool(given["aligned"])
     canonical = {name: given[name] for name in ("canonical_scale", "canonical_level")}
     _levels.canonical((*canonical.values(), None))
     pool = errors_name(spatial_scale="scales")(multiscale.multiscale_roi_align)
-    return Computation(
+    return Prepared(
         lambda rows, *maps, **where: pool(maps, rows, *parameters, **canonical, **where),
         of_levels(_table.sampled(*parameters[2:]), *parameters[:2], **canonical),
     )
@@ -170,7 +170,7 @@ def levels_of(rows: np.ndarray, scales: list[float], canonical_level: int = 4) -
     return plan.levels_of(np.ascontiguousarray(rows[:, 1:], np.float64), size, rule)
 
 
-def _feature_extractor(**given: Any) -> Computation:
+def _feature_extractor(**given: Any) -> Prepared:
     """OpenVINO's pyramid: its first map has the boxes of size 56, whatever its scale is.
 
     Boxes are at least 1 pixel wide and high in both modes; `aligned` shifts them by half a pixel.
@@ -190,17 +190,17 @@ def _feature_extractor(**given: Any) -> Computation:
         )  # fmt: skip
 
     rule = _table.sampled(given["sampling_ratio"], False)
-    node = of_levels(rule, (given["output_size"],) * 2, scales, canonical_level=level)
+    spec = of_levels(rule, (given["output_size"],) * 2, scales, canonical_level=level)
     shifted = bool(given["aligned"])
-    return Computation(pool, node and node._replace(one_image=True, shifted=shifted))
+    return Prepared(pool, spec and spec._replace(one_image=True, shifted=shifted))
 
 
-def _paste_masks(**given: Any) -> Computation:
+def _paste_masks(**given: Any) -> Prepared:
     paste = functools.partial(masks.paste_masks, threshold=None, **given)
     paste(np.empty((0, 1, 1, 1), np.float32), np.empty((0, 4)), (1, 1))  # checks the attributes
-    return Computation(
+    return Prepared(
         lambda values, boxes, shape, **where: paste(values, boxes, shape.tolist(), **where),
-        Masks(masks.RULES.index(given["rule"]), given["padding"]),
+        MaskSpec(masks.RULES.index(given["rule"]), given["padding"]),
     )
 
 
@@ -230,14 +230,14 @@ _MAX_ROI_POOL = OnnxOp(
 )  # fmt: skip
 
 
-def _cropping(mode: str, extrapolation_value: float) -> Computation:
-    crop, node = _crop_and_resize(mode, extrapolation_value), None
+def _cropping(mode: str, extrapolation_value: float) -> Prepared:
+    crop, spec = _crop_and_resize(mode, extrapolation_value), None
     if extrapolation_value == 0:
         rule = _table.one_sample(mode.lower(), ends_on_corner=True)
-        node = Node(
+        spec = RoiSpec(
             _table.CROP_AND_RESIZE, rule, (1, 1), [(1.0, 1.0)], images=2, size=3, normalised=True
         )
-    return Computation(crop, node)
+    return Prepared(crop, spec)
 
 
 _CROP_AND_RESIZE = OnnxOp(

@@ -1,4 +1,4 @@
-"""What a node is, in the numbers by which the provider computes it without Python."""
+"""What a node computes, in the numbers by which the provider does so without Python."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ..._checks import _levels
 from ..._kernels.plan import Rule
 
 
-class Node(NamedTuple):
+class RoiSpec(NamedTuple):
     """Numbers of struct RoiNode of ``pyx/provider/nodes.pxd``.
 
     Attributes
@@ -48,7 +48,7 @@ class Node(NamedTuple):
     shifted: bool = False
 
 
-class Masks(NamedTuple):
+class MaskSpec(NamedTuple):
     """What pasted masks are: numbers of struct MaskNode of ``pyx/provider/masks.pxd``."""
 
     rule: int  # of masks.RULES
@@ -57,7 +57,7 @@ class Masks(NamedTuple):
     size: tuple[int, ...] = ()  # of images; none: inputs say it
 
 
-class Labels(NamedTuple):
+class LabelSpec(NamedTuple):
     """What labels of pixels are: numbers of struct LabelNode of ``pyx/provider/labels.pxd``."""
 
     classes: int  # the axis of classes
@@ -78,8 +78,8 @@ class Labels(NamedTuple):
 def of_levels(
     rule: Rule, bins: tuple[int, int], scales: list[float], canonical_scale: float = 224,
     canonical_level: int = 4, **places: int,
-) -> Node | None:  # fmt: skip
-    """Return the node of a pyramid; None if Python has to say what is wrong with its scales."""
+) -> RoiSpec | None:  # fmt: skip
+    """Return the spec of a pyramid; None if Python has to say what is wrong with its scales."""
     if sorted(scales, reverse=True) != scales:
         return None
     pairs = [(scale, scale) for scale in scales]
@@ -87,4 +87,4 @@ def of_levels(
         _levels.rule(count, pairs[0], pairs[count - 1], canonical_scale, canonical_level)
         for count in range(1, len(pairs) + 1)
     )
-    return Node(_table.ROI_ALIGN, rule, bins, pairs, rules, **({"maps": 1, "boxes": 0} | places))
+    return RoiSpec(_table.ROI_ALIGN, rule, bins, pairs, rules, **({"maps": 1, "boxes": 0} | places))
