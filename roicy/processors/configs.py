@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import math
 import os
@@ -35,7 +34,9 @@ def read(config: Any) -> dict[str, Any]:
         config = config["image_processor"]
     if not isinstance(config, dict):
         raise TypeError(f"config: {config!r}, expected a path or a dict")
-    return copy.deepcopy(config)  # since a caller may change it
+    from copy import deepcopy  # which an import of roicy must not wait for
+
+    return deepcopy(config)  # since a caller may change it
 
 
 def _loaded(path: str) -> Any:
