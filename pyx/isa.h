@@ -4,7 +4,7 @@
 
 struct isa {
     const struct simd *simd;
-    /* Of images/table.h and so on: these rooms lie above this file, and know their own. */
+    /* Of images/structs.h and so on: these rooms lie above this file, and know their own. */
     const void *images, *attention, *labels;
 };
 

@@ -10,8 +10,7 @@ from libc.stdint cimport int32_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
-from attention.structs cimport Attention, Part
-from attention.table cimport AttentionTable
+from attention.structs cimport Attention, AttentionTable, Part
 from errors cimport NO_MEMORY, Error, fail, last_error
 from roicy._kernels.isa cimport isa_tables
 from simd.structs cimport LANE_BYTES, real

@@ -30,4 +30,12 @@ struct attention_part {
     ptrdiff_t image, head, first, stop, low, high;
 };
 
+/* The functions of this room that are compiled for each instruction set (table/fill.h). */
+struct attention_table {
+    /* attend.inc.h, slopes.inc.h */
+    void (*attend)(const struct attention *call, const struct attention_part *part);
+    void (*attend_slopes)(const struct attention *call, const struct attention_part *part);
+    void (*attend_value)(const struct attention *call, const struct attention_part *part);
+};
+
 #endif

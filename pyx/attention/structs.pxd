@@ -24,3 +24,8 @@ cdef extern from "attention/structs.h":
 
     ctypedef struct Part "struct attention_part":
         Py_ssize_t image, head, first, stop, low, high
+
+    ctypedef struct AttentionTable "struct attention_table":
+        void (*attend)(const Attention *call, const Part *part) noexcept nogil
+        void (*attend_slopes)(const Attention *call, const Part *part) noexcept nogil
+        void (*attend_value)(const Attention *call, const Part *part) noexcept nogil

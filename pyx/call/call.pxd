@@ -13,8 +13,7 @@ from libc.stdint cimport INT32_MAX, int32_t
 from libc.stdlib cimport calloc, free
 from libc.string cimport memset
 
-from call.finish cimport clear_empty_levels
-from call.flat cimport Flat, check_some, go_through, narrow_some
+from call.finish cimport Flat, check_some, clear_empty_levels, go_through, narrow_some
 from errors cimport NO_MEMORY, WRONG_PLAN, WRONG_VALUE, allocated, fail
 from plan.boxes cimport free_boxes
 from plan.facts cimport has_no_work

@@ -21,7 +21,7 @@ from call.copies cimport copied_tables
 from call.cost cimport nanoseconds_of_call
 from call.describe cimport (
     is_map, make_levels, set_channels, set_map, set_result as set_result_of)
-from call.flat cimport Flat, go_through, narrow_some
+from call.finish cimport Flat, go_through, narrow_some
 from errors cimport Error, last_error, raise_last, zeros_for
 from forms cimport form_of
 from limits cimport MAX_SIDE, tells_images

@@ -16,9 +16,9 @@ from images.buffers cimport buffer_of, memory_of
 from images.frames cimport (CROP_SERIAL_NUMBERS, CROP_TASK_NUMBERS, Conversion, Region,
                             convert_regions, dense_bytes, frames_of, run_conversion, unite)
 from images.structs cimport (CROP_CHANNELS, CROP_COLUMNS, CROP_ROWS, CROP_TRIANGLES, CROP_YUV,
-                             WARP_SAMPLES, YUV_SPARE, Axis, CropPixels, CropTarget, Frame, Warp,
-                             Yuv, crop_axis_hull, crop_axis_limit, crop_axis_set, crop_within)
-from images.table cimport ImageTable
+                             WARP_SAMPLES, YUV_SPARE, Axis, CropPixels, CropTarget, Frame,
+                             ImageTable, Warp, Yuv, crop_axis_hull, crop_axis_limit, crop_axis_set,
+                             crop_within)
 from roicy._kernels.isa cimport isa_tables
 from simd.structs cimport ASSERT, ROWS_RUN, Interval, Lines, Source, Strip, Sums
 from simd.table cimport Simd

@@ -4,8 +4,7 @@ from libc.stdint cimport int32_t, uint8_t
 from libc.string cimport memcpy
 
 from images.buffers cimport buffer_of, memory_of
-from images.structs cimport BYTE, YUV_SPARE, Frame, Plane, Yuv
-from images.table cimport ImageTable
+from images.structs cimport BYTE, YUV_SPARE, Frame, ImageTable, Plane, Yuv
 from simd.structs cimport Source
 from threads cimport Team, let_others, nanoseconds, run_tasks
 from tuning cimport TASKS_PER_THREAD

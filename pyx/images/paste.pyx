@@ -18,9 +18,8 @@ from forms cimport form_of
 from images.buffers cimport buffer_of, memory_of
 from images.places cimport Placing, place_masks
 from images.runs cimport code_of, free_texts
-from images.structs cimport (REACHED, REAL_VALUES, MaskLines, Masks, Place, Prototypes,
+from images.structs cimport (REACHED, REAL_VALUES, ImageTable, MaskLines, Masks, Place, Prototypes,
                              Runs, runs_add, runs_add_pixels, runs_end)
-from images.table cimport ImageTable
 from roicy._kernels.isa cimport isa_tables
 from simd.structs cimport real, stream_fence
 from simd.table cimport Simd

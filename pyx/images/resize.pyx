@@ -17,9 +17,8 @@ from images.filters cimport (FilterAxis, divide_by_alpha, filter_axis, filter_bi
                              filter_span, filter_weights)
 from images.frames cimport (CROP_SERIAL_NUMBERS, CROP_TASK_NUMBERS, Conversion, Region,
                             convert_regions, frames_of, run_conversion, unite)
-from images.structs cimport (RESIZE_BITS, RESIZE_ROWS, Frame, ResizeAxis, ResizeBlock, ResizePair,
-                             ResizeTarget, Yuv)
-from images.table cimport ImageTable
+from images.structs cimport (RESIZE_BITS, RESIZE_ROWS, Frame, ImageTable, ResizeAxis, ResizeBlock,
+                             ResizePair, ResizeTarget, Yuv)
 from roicy._kernels.isa cimport isa_tables
 from simd.structs cimport ASSERT
 from threads cimport BRIEF, Team, let_others, nanoseconds, run_call, run_tasks

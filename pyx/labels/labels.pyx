@@ -13,10 +13,9 @@ from errors cimport NO_MEMORY, Error, fail, last_error
 from images.buffers cimport buffer_of, memory_of
 from images.runs cimport code_of, free_texts
 from images.structs cimport Runs
-from labels.structs cimport (LABELS_PAD, LABELS_TOGETHER, Codes, Labels, LabelsAxis, LabelsPart,
-                             Region, codes_add, labels_scratch, labels_set_tile,
+from labels.structs cimport (LABELS_PAD, LABELS_TOGETHER, Codes, LabelTable, Labels, LabelsAxis,
+                             LabelsPart, Region, codes_add, labels_scratch, labels_set_tile,
                              regions_add_rows, regions_join)
-from labels.table cimport LabelTable
 from roicy._kernels.isa cimport isa_tables
 from threads cimport (BRIEF, Team, let_others, look_for_signals, nanoseconds, run_call,
                       run_tasks)

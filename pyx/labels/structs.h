@@ -106,4 +106,11 @@ static inline ptrdiff_t labels_scratch(const struct labels *job, ptrdiff_t size)
            (ptrdiff_t)sizeof(int32_t) * (job->classes + job->stride);
 }
 
+/* The functions of this room that are compiled for each instruction set (table/fill.h). */
+struct label_table {
+    /* cells.inc.h, race.inc.h */
+    void (*labels_axis)(struct labels_axis *axis, ptrdiff_t from, ptrdiff_t to);
+    void (*label_pixels)(const struct labels *job, const struct labels_part *part, void *memory);
+};
+
 #endif

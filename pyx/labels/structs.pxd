@@ -58,6 +58,11 @@ cdef extern from "labels/structs.h":
     void labels_set_tile(Labels *job, Py_ssize_t size) noexcept nogil
     Py_ssize_t labels_scratch(const Labels *job, Py_ssize_t size) noexcept nogil
 
+    ctypedef struct LabelTable "struct label_table":
+        void (*labels_axis)(LabelsAxis *axis, Py_ssize_t first, Py_ssize_t stop) noexcept nogil
+        void (*label_pixels)(
+            const Labels *job, const LabelsPart *part, void *memory) noexcept nogil
+
 
 cdef extern from "labels/regions.h":
     ctypedef struct Region "struct labels_region":

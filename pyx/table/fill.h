@@ -1,11 +1,8 @@
 /* Fills the tables of an instruction set, ISA, which a file of that name defines, and of a type,
    REAL.  setup.py compiles that file for either type, with the flags of the instruction set. */
 #include "attention/attention.h"
-#include "attention/table.h"
-#include "images/table.h"
 #include "isa.h"
 #include "labels/labels.h"
-#include "labels/table.h"
 #include "simd/simd.h"
 #include "simd/table.h"
 
@@ -24,11 +21,14 @@ const struct simd TABLE(simd, REAL) = {
 };
 
 const struct attention_table TABLE(attention, REAL) = {
-#include "attention/table.inc.h"
+    .attend = attend,
+    .attend_slopes = attend_slopes,
+    .attend_value = attend_value,
 };
 
 const struct label_table TABLE(labels, REAL) = {
-#include "labels/table.inc.h"
+    .labels_axis = labels_axis,
+    .label_pixels = label_pixels,
 };
 
 #if NAME_OF(IS, REAL) /* images, which need no double, and the list of all tables */
@@ -39,7 +39,22 @@ const struct label_table TABLE(labels, REAL) = {
 #include "images/yuv.h"
 
 static const struct image_table images = {
-#include "images/table.inc.h"
+    .crop_complete = crop_complete,
+    .crop_store = crop_store,
+    .crop_intervals = crop_intervals,
+    .crop_convert = crop_convert,
+    .warp_set = warp_set,
+    .warp_hull = warp_hull,
+    .warp_pixels = warp_pixels,
+    .resize_line = resize_line,
+    .resize_columns = resize_columns,
+    .resize_to_lines = resize_to_lines,
+    .resize_to_rows = resize_to_rows,
+    .resize_store = resize_store,
+    .mask_open = mask_open,
+    .mask_mix = mask_mix,
+    .mask_begin = mask_begin,
+    .mask_line = mask_line,
 };
 
 extern const struct simd TABLE(simd, double);
