@@ -13,6 +13,13 @@ from roicy._keywords import keywords_of
 
 torch = pytest.importorskip("torch")
 
+# These warnings come from the exporters and what they call.
+OF_EXPORTERS = pytest.mark.filterwarnings(
+    "ignore::DeprecationWarning",
+    "ignore::FutureWarning",
+    "ignore::UserWarning",
+    "ignore::torch.jit.TracerWarning",
+)
 
 PYRAMID = "multiscale_roi_align"
 # the operators of one map

@@ -15,6 +15,9 @@ import pytest
 from conftest import python
 
 import roicy
+from roicy import attention, masks, prototypes
+from roicy._checks import _arguments, _types
+from roicy.cropping import arguments, filters, resizing
 
 MODULES = ["roicy", "roicy.torch"]
 MODULES += [name for _, name, _ in pkgutil.walk_packages(roicy.__path__, "roicy.")]
@@ -67,6 +70,34 @@ def test_they_evaluate(name):
     assert type(None) not in [hints[one] for one in named]
     for overload in getattr(typing, "get_overloads", lambda _: ())(function):
         assert named == set(typing.get_type_hints(overload)) - {"return"}
+
+
+def words_of(hint):
+    """Return the words that a type has."""
+    if typing.get_origin(hint) is typing.Literal:
+        return {*typing.get_args(hint)}
+    return set().union(*map(words_of, typing.get_args(hint)))
+
+
+# What functions check, by the type of the argument.
+WORDS = {
+    "Alpha": resizing.ALPHAS, "Antialias": {*arguments.RULES} - {False, True},
+    "Arithmetic": resizing.ARITHMETICS, "Border": arguments.BORDERS, "Channels": arguments.CHANNELS,
+    "Color": arguments.COLORS, "Filter": filters.FILTERS, "Fit": arguments.FITS,
+    "Form": masks.FORMATS, "Layout": _arguments.LAYOUTS, "Matrix": arguments.MATRICES,
+    "Method": _arguments.METHODS, "Methods": _arguments.METHODS, "Overview": resizing.OVERVIEWS,
+    "Padding": attention.PADDINGS, "PrototypeFit": prototypes.FITS,
+    "PrototypeRule": prototypes.RULES, "Range": arguments.RANGES, "ResizeFit": resizing.FITS,
+    "Rule": masks.RULES,
+}  # fmt: skip
+
+
+def test_words():
+    """Types have the words that functions take."""
+    found = {name: words_of(hint) for name, hint in vars(_types).items() if name[0] != "_"}
+    assert {name: words for name, words in found.items() if words} == {
+        name: {*words} for name, words in WORDS.items()
+    }
 
 
 @pytest.mark.parametrize("name", public(dataclasses.is_dataclass))

@@ -6,13 +6,10 @@ import itertools
 import numpy as np
 import pytest
 from conftest import SUMS, assert_same_bits
+from protocols import Named
 
 import roicy
 from roicy.compat.paddle import LoDTensor
-
-
-class Named(np.ndarray):
-    """A class of somebody's own."""
 
 
 def memmap(array, path):

@@ -7,7 +7,7 @@ import inspect
 import warnings
 
 import numpy as np
-from protocols import WithArray
+from protocols import Named, WithArray
 
 import roicy
 from roicy._machine import _dispatch
@@ -49,10 +49,6 @@ def copied(result):
     if isinstance(result, (list, tuple)):
         return type(result)(copied(part) for part in result)
     return result.copy() if isinstance(result, np.ndarray) else result
-
-
-class Named(np.ndarray):
-    """A subclass of arrays, which a plan does not take as it is."""
 
 
 def not_plain(value):

@@ -18,12 +18,9 @@ from conftest import (
     random_boxes,
     to_layout,
 )
+from protocols import Named
 
 import roicy
-
-
-class Named(np.ndarray):
-    """A subclass of arrays."""
 
 
 def given_back(function, **arguments):

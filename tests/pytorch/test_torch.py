@@ -395,11 +395,7 @@ class Seen(TorchDispatchMode):
         return function(*args, **(kwargs or {}))
 
 
-@pytest.mark.filterwarnings(
-    "ignore:.*torch.jit:DeprecationWarning",
-    "ignore:.*torch.jit:FutureWarning",
-    "ignore::torch.jit.TracerWarning",
-)
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning")
 @pytest.mark.parametrize("name", [*NAMES, PYRAMID])
 def test_whoever_watches_sees_the_operators(name, rng):
     """Calls bypass PyTorch's dispatcher, unless something has to see them."""

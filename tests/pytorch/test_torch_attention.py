@@ -7,9 +7,6 @@ from conftest import pairs
 
 import roicy
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:.*torch.jit:DeprecationWarning", "ignore:.*torch.jit:FutureWarning"
-)
 torch = pytest.importorskip("torch")
 rt = pytest.importorskip("roicy.torch")
 from torch_calls import tensors  # noqa: E402

@@ -12,11 +12,6 @@ rt = pytest.importorskip("roicy.torch")
 from torch_calls import NAMES as FUNCTIONS  # noqa: E402
 from torch_calls import PARAMETERS, PYRAMID, pack  # noqa: E402
 
-# PyTorch compiles its own rules of forward mode by TorchScript.
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:.*torch.jit:DeprecationWarning", "ignore:.*torch.jit:FutureWarning"
-)
-
 NAMES = [*FUNCTIONS, PYRAMID]
 # all but the largest samples, whose gradient has no derivative
 TWICE = [name for name in NAMES if name != "roi_align_max"]

@@ -15,16 +15,9 @@ pytest.importorskip("onnxscript")
 rt = pytest.importorskip("roicy.torch")
 from onnx.reference import ReferenceEvaluator  # noqa: E402
 from onnx.reference.op_run import OpRun  # noqa: E402
-from torch_calls import PARAMETERS  # noqa: E402
+from torch_calls import OF_EXPORTERS, PARAMETERS  # noqa: E402
 
-# These warnings come from the exporters and what they call.
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::DeprecationWarning",
-    "ignore::FutureWarning",
-    "ignore::UserWarning",
-    "ignore::torch.jit.TracerWarning",
-)
-
+pytestmark = OF_EXPORTERS
 PAIR = (0.5, 0.375)
 OF_ROICY = {
     "prroi_pool": "PrRoIPool",

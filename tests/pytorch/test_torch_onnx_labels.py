@@ -10,14 +10,9 @@ runtime = pytest.importorskip("onnxruntime")
 pytest.importorskip("onnxscript")
 
 from onnx_models import claimed, quiet  # noqa: E402
+from torch_calls import OF_EXPORTERS  # noqa: E402
 
-# These warnings come from the exporters and what they call.
-pytestmark = pytest.mark.filterwarnings(
-    "ignore::DeprecationWarning",
-    "ignore::FutureWarning",
-    "ignore::UserWarning",
-    "ignore::torch.jit.TracerWarning",
-)
+pytestmark = OF_EXPORTERS
 # How maps are enlarged; None: to the size of the image
 ENLARGED = {
     "image": {"size": None},

@@ -15,9 +15,6 @@ import numpy as np
 import pytest
 from attended import SHAPES
 
-pytestmark = pytest.mark.filterwarnings(
-    "ignore:.*torch.jit:DeprecationWarning", "ignore:.*torch.jit:FutureWarning"
-)
 torch = pytest.importorskip("torch")
 rt = pytest.importorskip("roicy.torch")
 from torch_calls import assert_threads_pass, plant, tensors  # noqa: E402

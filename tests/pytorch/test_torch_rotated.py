@@ -45,7 +45,6 @@ def test_gradcheck(rng):
     assert torch.autograd.gradgradcheck(lambda x: pooled(x, numbers.detach()), (x,))
 
 
-@pytest.mark.filterwarnings("ignore:.torch.jit.script. is")
 def test_compilers(rng):
     x, boxes, bins = problem(rng, torch.float32)
     expected = rt.roi_align_rotated(x, boxes, bins, 0.5, 2)

@@ -13,9 +13,7 @@ from torch_calls import NAMES as FUNCTIONS  # noqa: E402
 from torch_calls import PARAMETERS, PYRAMID, by_image, named, pack  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings(
-    "ignore:.*torch.jit:DeprecationWarning",
-    "ignore:.*torch.jit:FutureWarning",
-    "ignore:The .grad attribute of a Tensor that is not a leaf",  # of PyTorch's opcheck
+    "ignore:The .grad attribute of a Tensor that is not a leaf"  # of PyTorch's opcheck
 )
 
 PAIR = (0.5, 0.25)

@@ -633,7 +633,6 @@ def test_wrong_arguments(name, given, message):
     assert str(caught.value).startswith(message)
 
 
-@pytest.mark.filterwarnings("ignore:.torch.jit.script. is deprecated")
 def test_changes_by_torchscript(monkeypatch):
     """They are not seen before they happen, so they are refused."""
     pytest.importorskip("transformers")
