@@ -18,7 +18,7 @@ import numpy as np
 from .. import attention
 from . import _patterns
 from ._recipe import ALL, MOST_AXES, Place, Recipe
-from ._symbols import expect
+from ._symbols import expect, reshaped, sliced
 from ._views import OPEN, View, real
 
 AXES = 1, 3, 3  # of levels: in value (N, S, M, D), locations (N, Q, M, T, 2), weights
@@ -52,21 +52,6 @@ def _reduce_sum(x: Any, axes: Any = None, keepdims: int = 1, noop_with_empty_axe
     return np.asarray(x.sum(gone, keepdims=bool(keepdims)), x.dtype)
 
 
-def _reshape(x: Any, shape: Any, allowzero: int = 0) -> Any:
-    return x.reshape(
-        [x.shape[i] if extent == 0 and not allowzero else extent for i, extent in enumerate(shape)]
-    )
-
-
-def _slice(x: Any, starts: Any, ends: Any, axes: Any = None, steps: Any = None) -> Any:
-    made = [slice(None)] * x.ndim
-    steps = [1] * len(starts) if steps is None else steps
-    places = range(len(starts)) if axes is None else axes
-    for place, *part in zip(places, starts, ends, steps, strict=True):
-        made[place] = slice(*map(int, part))
-    return x[tuple(made)]
-
-
 def _split(x: Any, sizes: Any = None, axis: int = 0, *, count: int, **_: Any) -> Any:
     if sizes is None:
         sizes = [-(-x.shape[axis] // count)] * (count - 1)
@@ -85,9 +70,9 @@ LIGHT: dict[str, Callable[..., Any]] = {
     "Gather": lambda x, indices, axis=0: x.take(indices, axis),
     "Identity": lambda x: x,
     "Mul": np.multiply,
-    "Reshape": _reshape,
+    "Reshape": reshaped,
     "Shape": lambda x, start=0, end=None: np.array(x.shape[start:end], np.int64),
-    "Slice": _slice,
+    "Slice": sliced,
     "Split": _split,
     "Squeeze": lambda x, axes=None: np.squeeze(x, None if axes is None else tuple(axes)),
     "Sub": np.subtract,

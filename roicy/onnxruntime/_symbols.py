@@ -192,9 +192,10 @@ def _reduce(
     return of.reduce(x, keepdims=bool(keepdims))
 
 
-def _reshape(x: Any, shape: Any, allowzero: int = 0) -> Any:
-    expect(not allowzero)
-    return x.reshape([x.shape[i] if extent == 0 else extent for i, extent in enumerate(shape)])
+def reshaped(x: Any, shape: Any, allowzero: int = 0) -> Any:
+    """Return an array of another shape, of which 0 is an extent that stays."""
+    extents = enumerate(shape)
+    return x.reshape([x.shape[i] if n == 0 and not allowzero else n for i, n in extents])
 
 
 def _resize(x: Image, roi: Any, scales: Any, sizes: Any, **given: Any) -> Image:
@@ -211,17 +212,25 @@ def _shape(x: Any, start: int = 0, end: int | None = None) -> Any:
     return np.array([*extents][start:end], object)
 
 
-def _slice(x: Any, starts: Any, ends: Any, axes: Any = None, steps: Any = ()) -> Any:
-    expect(all(step == 1 for step in steps))
-    is_image = isinstance(x, Image)
-    made = list(x.axes) if is_image else [slice(None)] * x.ndim
+def sliced(x: Any, starts: Any, ends: Any, axes: Any = None, steps: Any = None) -> Any:
+    """Return a part of an array."""
+    made = [slice(None)] * x.ndim
+    steps = [1] * len(starts) if steps is None else steps
     places = range(len(starts)) if axes is None else axes
+    for place, *part in zip(places, starts, ends, steps, strict=True):
+        made[place] = slice(*map(int, part))
+    return x[tuple(made)]
+
+
+def _slice(x: Any, starts: Any, ends: Any, axes: Any = None, steps: Any = None) -> Any:
+    if not isinstance(x, Image):
+        return sliced(x, starts, ends, axes, steps)
+    expect(steps is None or all(step == 1 for step in steps))
+    made, places = list(x.axes), range(len(starts)) if axes is None else axes
     for place, start, end in zip(places, starts, ends, strict=True):
-        if not is_image:
-            made[place] = slice(start, end)
-        elif not (start == 0 and isinstance(end, int) and end >= ENDLESS):
+        if not (start == 0 and isinstance(end, int) and end >= ENDLESS):
             made[place] = ("Slice", made[place], start, end)
-    return Image(tuple(made)) if is_image else x[tuple(made)]
+    return Image(tuple(made))
 
 
 def squeezed(x: Any, axes: Any, one: Any) -> Any:
@@ -263,7 +272,7 @@ OPERATORS: dict[str, Callable[..., Any]] = {
     "Pad": _pad,
     "ReduceMax": functools.partial(_reduce, LARGEST),
     "ReduceMin": functools.partial(_reduce, LEAST),
-    "Reshape": _reshape,
+    "Reshape": reshaped,
     "Resize": _resize,
     "Shape": _shape,
     "Slice": _slice,
