@@ -81,8 +81,7 @@ def main(arguments: list[str] | None = None) -> int:
         elif options.command == "onnx":
             from .compat.onnx._command import run as run_onnx
 
-            given = options.explain, options.bench, options.shape, options.input
-            run_onnx(options.model, *given, options.threads, options.rounds)
+            run_onnx(options)
         else:
             return command.run(options)
     except ModuleNotFoundError as error:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -19,47 +20,32 @@ TYPES = {
 }  # fmt: skip
 
 
-def run(
-    model: str, explain: bool, bench: bool, shapes: list[str], files: list[str], threads: int,
-    rounds: int,
-) -> None:  # fmt: skip
-    """Print which nodes of a model roicy takes, and with `bench` the times of both sessions.
+def run(asked: argparse.Namespace) -> None:
+    """Print which nodes of a model roicy takes, and with --bench the times of both sessions.
 
-    Parameters
-    ----------
-    model : str
-        Its path.
-    explain : bool
-        Whether to say what is left to ONNX Runtime, and why.
-    bench : bool
-        Whether to run it, and without roicy too.
-    shapes : list of str
-        Of inputs whose extents the model leaves open: "NAME=1x3x800x1088".
-    files : list of str
-        Arrays for inputs, "NAME=FILE.npy"; the others are random numbers.
-    threads, rounds : int
-        Threads of both, and how often each has its turn.
+    asked: the options of the command, which roicy/__main__.py explains.
     """
-    for option, number in (("--threads", threads), ("--rounds", rounds)):
+    for option, number in (("--threads", asked.threads), ("--rounds", asked.rounds)):
         if number < 1:
             raise ValueError(f"{option}: {number}, expected 1 or more")
-    given = {name: _loaded(file) for name, _, file in (one.rpartition("=") for one in files)}
+    files = (one.rpartition("=") for one in asked.input)
+    given = {name: _loaded(file) for name, _, file in files}
     with told() as report, Progress("making a session"):
         try:
-            session = InferenceSession(model, _options(threads))
+            session = InferenceSession(asked.model, _options(asked.threads))
         except Exception as error:  # ONNX Runtime's have no class of their own
             raise ValueError(str(error).splitlines()[0][:300]) from None
     if report.taken or report.left:
-        print(report._replace(left=report.left if explain or not report.taken else []))
+        print(report._replace(left=report.left if asked.explain or not report.taken else []))
     else:
         print(
             "nothing in the model is for roicy: it has no RoI nodes, deformable attention, or "
             "labels of maps that it resizes; roicy.crop can cut and resize regions for its input"
         )
-    if bench:
-        feed = _inputs(session.get_inputs(), shapes, given)
+    if asked.bench:
+        feed = _inputs(session.get_inputs(), asked.shape, given)
         with Progress("running it with roicy and without"):
-            lines = list(_compare(session, model, feed, threads, rounds))
+            lines = list(_compare(session, asked.model, feed, asked.threads, asked.rounds))
         print("\n".join(lines))
 
 
