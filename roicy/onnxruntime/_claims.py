@@ -25,14 +25,8 @@ _tell = partial(log, "roicy.onnxruntime")
 class Single:
     """A node by itself.
 
-    Parameters
-    ----------
-    operator : OnnxOp
-        What the node is.
-    given : dict
-        The attributes that it has.
-    threads : int or None
-        How many threads of roicy there are at most; None: as many as other calls have.
+    given: the attributes that it has; threads: how many threads of roicy there are at most, None
+    for as many as other calls have.
     """
 
     indices = None  # all inputs, in their order
@@ -90,11 +84,8 @@ def _numbers(options: dict[str, str]) -> dict[str, int]:
 class Claims:
     """What an execution provider takes of the graphs of its session.
 
-    Parameters
-    ----------
-    options : dict
-        ``num_threads``, and ``groups``: "0" says that nodes are only taken one by one.  What is
-        wrong with them is raised by `check_options`.
+    options: ``num_threads``, and ``groups``: "0" says that nodes are only taken one by one.  What
+    is wrong with them is raised by `check_options`.
     """
 
     # A graph without them has nothing.

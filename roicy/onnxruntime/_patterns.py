@@ -54,16 +54,9 @@ class Pyramid(Group):
     The graph computes the level of each box.  Where roicy's own rule agrees, as it does but for
     boxes whose size lies between two levels, all are pooled by one call.
 
-    Parameters
-    ----------
-    nodes : list
-        The group.
-    source : (str, str)
-        The values that have the level of each box, and its row.
-    given : dict
-        The attributes that the RoiAlign nodes have in common.
-    begin : str or None
-        The value that is scattered into; None: zeros, as many rows as boxes.
+    source: the values that have the level of each box, and its row; given: the attributes that the
+    RoiAlign nodes have in common; begin: the value that is scattered into, None for zeros, as many
+    rows as boxes.
     """
 
     def __init__(

@@ -73,18 +73,12 @@ def with_provider(
 ) -> None:  # fmt: skip
     """Create a session that has roicy's provider.
 
-    Parameters
-    ----------
-    create : Callable
-        Creates it of the next three parameters.
-    options, providers, provider_options
-        As ``onnxruntime.InferenceSession`` takes them.  None of them is changed.  Options that have
-        providers are taken as they are, if no other providers are named.
-    num_threads : int, optional
-        As of :func:`roicy.onnxruntime.use`.
-    first : bool
-        Whether roicy's comes before all others.  If not, it stays where the list has it, or comes
-        just before the CPU's.
+    create: creates it of the next three parameters, which are as ``onnxruntime.InferenceSession``
+    takes them.  None of them is changed.  Options that have providers are taken as they are, if no
+    other providers are named.
+    num_threads: as of :func:`roicy.onnxruntime.use`.
+    first: whether roicy's comes before all others.  If not, it stays where the list has it, or
+    comes just before the CPU's.
     """
     register()
     listed = _listed(providers or ([] if first else _defaults()), provider_options)

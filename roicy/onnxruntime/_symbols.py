@@ -24,10 +24,7 @@ MOST_TERMS, MOST_NUMBERS, MOST_BITS, DEEPEST = 99, 99, 9999, 12
 class Sum:
     """A number that is not known.
 
-    Parameters
-    ----------
-    terms : dict
-        The factor of each symbol.  The symbol of what is known is None.
+    terms: the factor of each symbol.  The symbol of what is known is None.
     """
 
     def __init__(self, terms: dict[Any, int]):

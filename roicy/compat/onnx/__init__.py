@@ -41,16 +41,8 @@ def __getattr__(name: str) -> Any:
 class Pooling:
     """An operator of one map, with all that a node says of it; a call of it pools.
 
-    Parameters
-    ----------
-    operator, rule : roicy._table.Operator, Rule
-        What the operator is.
-    size, scale : tuple, float or tuple
-        The bins of a box, and what multiplies coordinates.
-    products : bool
-        As of ``_call.forward``.
-    rows : Callable, optional
-        Makes rows of the map and of what a node has after it; by default that is one array of rows.
+    products: as of ``_call.forward``; rows: makes rows of the map and of what a node has after it,
+    which by default is one array of rows.
     """
 
     def __init__(

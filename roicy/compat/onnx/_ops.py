@@ -43,32 +43,18 @@ def _divided(arrays: Arrays, given: Attributes) -> Shape:
 
 
 class OnnxOp(NamedTuple):
-    """What one operator is.
+    """What one operator is."""
 
-    Attributes
-    ----------
-    prepare : Callable
-        Takes the attributes by their names; returns what computes the operator of the input
-        arrays, `out` and `num_threads`.
-    attributes : dict
-        The default of each attribute, whose type it has, or the type of one that must be given:
-        int, float, str, or a list of them.  Of a list of floats it may be one float.
-    shape : Callable
-        Takes the input arrays and the attributes; returns the shape of the output.
-    inputs : int
-        How many there are.
-    of_levels : bool
-        Whether the inputs are boxes and maps, at least one, and not a map and boxes.
-    copied : int
-        The input that a second output, which may be left out, is a copy of.
-    """
-
+    # Takes the attributes by their names; returns what computes the operator of the input arrays,
+    # `out` and `num_threads`.
     prepare: Callable[..., Any]
+    # The default of each attribute, whose type it has, or the type of one that must be given: int,
+    # float, str, or a list of them.  Of a list of floats it may be one float.
     attributes: Attributes
-    shape: Callable[[Arrays, Attributes], Shape] = _pooled
+    shape: Callable[[Arrays, Attributes], Shape] = _pooled  # of the output
     inputs: int = 2
-    of_levels: bool = False
-    copied: int = -1
+    of_levels: bool = False  # whether the inputs are boxes and maps, and not a map and boxes
+    copied: int = -1  # the input that a second output, which may be left out, is a copy of
 
     def checked(self, given: Attributes) -> Attributes:
         """Return these attributes, of the types that they have to have, and all others."""

@@ -10,38 +10,22 @@ from ..._kernels.plan import Rule
 
 
 class RoiSpec(NamedTuple):
-    """Numbers of struct RoiNode of ``pyx/provider/nodes.pxd``.
-
-    Attributes
-    ----------
-    operator, rule : Operator, Rule
-        What is computed.
-    bins : tuple of int
-        (PH, PW); 1, 1 if an input says it.
-    scales : list of tuples
-        (y, x) of each level.
-    rules : tuple of tuples
-        What ``_levels.rule`` returns of 1, 2, ... levels; none for a single map.
-    maps, boxes, images, size, chosen, begin : int
-        Places among the inputs, as in struct Inputs; -1: there is none.
-    numbers : tuple of int
-        The numbers of the levels that the input `chosen` has.
-    products, one_image, normalised, shifted : bool
-        As in struct RoiNode.
-    """
+    """Numbers of struct RoiNode of ``pyx/provider/nodes.pxd``."""
 
     operator: _table.Operator
     rule: Rule
-    bins: tuple[int, int]
-    scales: list[tuple[float, float]]
+    bins: tuple[int, int]  # (PH, PW); 1, 1 if an input says it
+    scales: list[tuple[float, float]]  # (y, x) of each level
+    # What `_levels.rule` returns of 1, 2, ... levels; none for a single map
     rules: tuple[tuple[int, int, int, float, float], ...] = ()
+    # Places among the inputs, as in struct Inputs; -1: there is none
     maps: int = 0
     boxes: int = 1
     images: int = -1
     size: int = -1
     chosen: int = -1
     begin: int = -1
-    numbers: tuple[int, ...] = ()
+    numbers: tuple[int, ...] = ()  # of the levels that the input `chosen` has
     products: bool = False
     one_image: bool = False
     normalised: bool = False
