@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import inspect
-import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
@@ -163,8 +162,8 @@ def fill_in(documented: Documented, example: str = "", **sections: Iterable[str]
     if text is not None:  # python -OO
         line = text[len(text.rstrip()) :]  # a new line, and the margin
         text = text.replace(line or "\n", "\n").strip() + "\n" + example
-        after = re.search("\n(See Also|Notes|Examples)\n---", text)
-        end = after.start() if after else -1
+        after = [text.find(f"\n{title}\n---") for title in ("See Also", "Notes", "Examples")]
+        end = min([at for at in after if at >= 0], default=-1)
         filled = [
             "\n".join([title.replace("_", " "), "-" * len(title), *passages])
             for title, passages in sections.items()
