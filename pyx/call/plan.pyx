@@ -209,14 +209,9 @@ cdef int take_channels(Plan plan) except -1:
 
 cdef int take_boxes(Plan plan, boxes, counts) except -1:
     """Take boxes of any format: plain arrays as they are, all others when they are converted."""
-    cdef const LevelJob *first = plan.call.jobs      # its scale is the largest
-    cdef Py_ssize_t images = first.map.images, n
-    # Coordinates times this have to be finite; at least 1, so that the given ones are, too.
-    cdef double scale = max(first.scale.y, first.scale.x, 1.0)
+    cdef Py_ssize_t images = plan.call.jobs.map.images, n
     cdef bint plain = counts is None
     cdef long long since = nanoseconds()
-    if plan.call.itemsize == sizeof(float):
-        scale = <float>scale      # infinite beyond float: add_rows then refuses every row
     if type(boxes) is list:      # which another thread may change
         boxes = tuple(boxes)
     plan.given_boxes = boxes
@@ -224,9 +219,9 @@ cdef int take_boxes(Plan plan, boxes, counts) except -1:
         plain = plain and len(boxes) == images
         for n in range(images if plain else 0):
             let_others(n, &since)
-            plain = plain and take_rows(plan, boxes[n], n, scale)
+            plain = plain and take_rows(plan, boxes[n], n, False)
     elif plain:
-        plain = take_rows(plan, boxes, -1, scale)
+        plain = take_rows(plan, boxes, -1, False)
     if plain:
         return 0
     plan.call.boxes.count = 0
@@ -234,7 +229,7 @@ cdef int take_boxes(Plan plan, boxes, counts) except -1:
     plan.given_boxes = boxes
     numbers, of_image = _boxes.converted(
         boxes, counts, images, plan.dtype, scale_of(plan, 0), plan.operator.box)
-    if not take_rows(plan, np.column_stack((of_image, numbers)), -1, 0):
+    if not take_rows(plan, np.column_stack((of_image, numbers)), -1, True):
         raise AssertionError("boxes are not plain after they were converted")
     return 0
 
@@ -244,11 +239,11 @@ cdef inline bint has_plain_numbers(const Array *rows) noexcept:
     return rows.kind == c'f' or rows.kind == c'd' or rows.kind == c'i' or rows.kind == c'l'
 
 
-cdef bint take_rows(Plan plan, boxes, Py_ssize_t image, double scale) except? False:
+cdef bint take_rows(Plan plan, boxes, Py_ssize_t image, bint checked) except? False:
     """Take an array, or return False.
 
-    image: of all its boxes, or -1 where column 0 says it, or where there is only one; scale: as of
-    `add_rows`.
+    image: of all its boxes, or -1 where column 0 says it, or where there is only one.
+    checked: as of `add_rows`.
     """
     cdef Py_buffer buffer
     cdef Array rows
@@ -265,7 +260,7 @@ cdef bint take_rows(Plan plan, boxes, Py_ssize_t image, double scale) except? Fa
                     and (image >= 0 or tells_images(rows.kind, images))):
                 if reserve(&call.boxes, rows.extents[0]) < 0:
                     raise_last()
-                taken = add_rows(&call.boxes, &rows, image, images, scale, call.itemsize)
+                taken = add_rows(call, &rows, image, checked)
     finally:
         PyBuffer_Release(&buffer)
     return taken

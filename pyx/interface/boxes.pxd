@@ -96,9 +96,9 @@ cdef inline int take_boxes(Call *call, const Array *rows) noexcept nogil:
     exact = not of_float or images <= MAX_EXACT + 1
     if reserve(&call.boxes, rows.extents[0]) < 0:
         return -1
-    if exact and add_rows(&call.boxes, rows, -1, images, max(scale, 1.0), call.itemsize):
+    if exact and add_rows(call, rows, -1, False):
         return 0
     if check_images(rows, images, of_float) < 0 or check_numbers(rows, scale, of_float) < 0:
         return -1
-    add_rows(&call.boxes, rows, -1, images, 0, call.itemsize)
+    add_rows(call, rows, -1, True)
     return 0

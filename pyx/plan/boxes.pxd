@@ -9,7 +9,7 @@ from libc.stdlib cimport free, realloc
 
 from arrays cimport Array, number_at, number_in
 from errors cimport NO_MEMORY, WRONG_VALUE, fail
-from plan.structs cimport Boxes
+from plan.structs cimport Boxes, Call
 
 cdef inline int reserve(Boxes *boxes, Py_ssize_t more) noexcept nogil:
     """Make room for more boxes."""
@@ -53,16 +53,25 @@ cdef inline double angle_in_degrees(const Boxes *boxes) noexcept nogil:
     return 0
 
 
+cdef inline double largest_scale(const Call *call) noexcept nogil:
+    """The most by which numbers of boxes are multiplied: the scale of the first level.
+
+    It is at least 1, so that the numbers themselves are finite where their products are.
+    """
+    cdef double scale = max(call.jobs.scale.y, call.jobs.scale.x, 1.0)
+    return <float>scale if call.itemsize == sizeof(float) else scale      # infinite beyond float
+
+
 cdef inline bint add_rows(
-        Boxes *boxes, const Array *rows, Py_ssize_t image, Py_ssize_t images, double scale,
-        int itemsize) noexcept nogil:
+        Call *call, const Array *rows, Py_ssize_t image, bint checked) noexcept nogil:
     """Add rows to boxes that have room for them; False if some have to be looked at more closely.
 
-    image: of all rows, or -1 if column 0 says it, of so many images; scale: the largest by which
-    numbers are multiplied, 0 if it is known that none is too large.
+    image: of all rows, or -1 if column 0 says it; checked: it is known that none is too large.
     """
-    cdef int kind = rows.kind, i
-    cdef Py_ssize_t k
+    cdef Boxes *boxes = &call.boxes
+    cdef int kind = rows.kind, itemsize = call.itemsize, i
+    cdef Py_ssize_t images = call.jobs.map.images, k
+    cdef double scale = 0 if checked else largest_scale(call)
     cdef double *numbers = boxes.numbers + boxes.width * boxes.count
     cdef const char *at
     cdef double n = image, number

@@ -109,7 +109,6 @@ cdef inline bint take_rows(RoiRun *run) noexcept nogil:
     cdef Call *call = &run.call
     cdef const Tensor *boxes = &run.run.inputs[node.at.boxes]
     cdef Py_ssize_t images = call.jobs.map.images, image = -1, columns
-    cdef double scale = max(call.jobs.scale.y, call.jobs.scale.x, 1.0)
     cdef Array rows
     if boxes.rank != 2:
         return False
@@ -120,8 +119,7 @@ cdef inline bint take_rows(RoiRun *run) noexcept nogil:
             or (image < 0 and not tells_images(rows.kind, images))
             or reserve(&call.boxes, rows.extents[0]) < 0):
         return False
-    scale = <float>scale if call.itemsize == sizeof(float) else scale
-    if not add_rows(&call.boxes, &rows, image, images, scale, call.itemsize):
+    if not add_rows(call, &rows, image, False):
         return False
     if node.at.images >= 0:
         boxes = &run.run.inputs[node.at.images]
