@@ -162,8 +162,10 @@ def fill_in(documented: Documented, example: str = "", **sections: Iterable[str]
     if text is not None:  # python -OO
         line = text[len(text.rstrip()) :]  # a new line, and the margin
         text = text.replace(line or "\n", "\n").strip() + "\n" + example
-        after = [text.find(f"\n{title}\n---") for title in ("See Also", "Notes", "Examples")]
-        end = min([at for at in after if at >= 0], default=-1)
+        for after in ("\nSee Also\n---", "\nNotes\n---", "\nExamples\n---"):
+            end = text.find(after)
+            if end >= 0:
+                break
         filled = [
             "\n".join([title.replace("_", " "), "-" * len(title), *passages])
             for title, passages in sections.items()
