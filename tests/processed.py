@@ -68,6 +68,11 @@ CASES = [
     ("DPTImageProcessor", {"size": 60, "do_center_crop": True, "crop_size": 33}),
     ("YolosImageProcessor", {"size": 60, "default_to_square": True}),
     ("LlavaImageProcessor", {"do_pad": True, "size": 32, "crop_size": 33}),
+    ("SamImageProcessor", {"size": {"longest_edge": 51}, "pad_size": None}),
+    ("SiglipImageProcessor", {"size": 40, "do_convert_rgb": None, "do_normalize": None}),
+    ("GotOcr2ImageProcessor", {
+        "size": 60, "do_resize": None, "crop_to_patches": True, "max_patches": 1,
+    }),
 ]  # fmt: skip
 
 

@@ -195,13 +195,6 @@ def test_null(name):
             assert made(flag, None) == made(flag, False)
 
 
-def test_null_that_matters():
-    """Grey pictures stay grey, and SAM pads to the largest picture."""
-    grey = roicy.ImageProcessor.from_config(of("Siglip", do_convert_rgb=None, do_normalize=False))
-    assert grey(noise(9, 9, 1))["pixel_values"].shape == (1, 1, 224, 224)
-    assert roicy.ImageProcessor.from_config(of("Sam", pad_size=None))._settings.pad_size is None
-
-
 def test_changed_config():
     """What a caller does to a config later changes no processor."""
     config = of("LlavaNext", size={"shortest_edge": 40}, image_grid_pinpoints=[[40, 80]])
@@ -291,14 +284,6 @@ def test_calls_of_no_picture():
     processor = roicy.ImageProcessor.from_config(of("CLIP"))
     with pytest.raises(ValueError, match="height, width: 0, expected an integer from 1"):
         processor.calls(0, 5)
-
-
-def test_one_patch():
-    """Pillow's class of GOT-OCR2 does not cut a picture into one patch, and torchvision's does."""
-    config = of("GotOcr2", do_resize=False, crop_to_patches=True, max_patches=1, size=60)
-    for backend, size in (("torchvision", (60, 60)), ("pil", SMALL[1].shape[:2])):
-        one = roicy.ImageProcessor.from_config(config, backend=backend)
-        assert one(SMALL[1])["pixel_values"].shape == (1, 3, *size)
 
 
 def test_ignored_keys():
