@@ -66,10 +66,10 @@ def _middle(c: Settings, inner: Size, outer: Size) -> Call:
 
     Where an odd number of pixels lacks, torchvision's classes begin a pixel earlier.
     """
-    place = []
-    for have, want in zip(inner, outer, strict=True):
-        less = (want - have) // 2 if c.torch else -((have - want) // 2)
-        place.append(less if have < want else -((have - want) // 2))
+    place = [
+        (want - have) // 2 if c.torch and have < want else -((have - want) // 2)
+        for have, want in zip(inner, outer, strict=True)
+    ]
     content = (*place, *inner)
     return Call(outer, {} if content == (0, 0, *outer) else {"content": content})
 
