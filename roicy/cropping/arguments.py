@@ -382,8 +382,8 @@ def frames(
         arrays = [array[..., ::-1] for array in arrays]
     planar = channels > 1 and all(array.strides[2] == size for array in arrays)
     count = sum(map(len, arrays))
-    plain = [_arguments.bits(array) for array in arrays]
-    return Frames(_boxes.Many(plain), count, channels, first.dtype.char, planar, backwards)
+    plain = _boxes.Many(map(_arguments.bits, arrays))
+    return Frames(plain, count, channels, first.dtype.char, planar, backwards)
 
 
 def _rows(name: str, value: Any) -> np.ndarray:
