@@ -61,7 +61,7 @@ class Parameters:
 
 
 def float32_scale(value: Any) -> float:
-    """Return the scale as float32, as which systems keep it."""
+    """Return the scale rounded to float32, as other systems keep it."""
     with np.errstate(over="ignore", under="ignore"):
         return _arguments.scale(np.float32(_arguments.scale(value)))
 
