@@ -350,7 +350,7 @@ def long_calls():
         "images": lambda: roicy.prototype_masks(
             prototypes, np.ones((2000, 32), np.float32), [[0, 0, 100, 100]] * 2000, (100, 100)
         ),
-        "axes": lambda: roicy.resize_masks(masks, (2, 9), via=(2**25, 2**25), format="rle"),
+        "axes": lambda: roicy.resize_masks(masks, (2, 9), via=(2**26, 2**26), format="rle"),
         "taps": lambda: roicy.resize(frame, (1, 1), content=(0, 0, 2**24, 1)),
         "crops": lambda: roicy.crop(frame, boxes, 160, dtype=np.uint8),
         "a turned crop": lambda: roicy.crop(frame, tilted, 4000, num_threads=1),
