@@ -511,7 +511,8 @@ def _pictures(
         divided = straight > 0 and not copied
         row[:5] = image + straight * copied, at_y, at_x, height, width
         row[5:] = table_y, table_x, y_first, divided, top, left
-    return result, _boxes.Many([filters.taps(*key) for key in tables])
+    keys = _boxes.Many(tables)
+    return result, _boxes.Many([filters.taps(*key) for key in keys])
 
 
 def _content(content: Any, fit: str, axes: np.ndarray, size: tuple[int, int]) -> np.ndarray:
